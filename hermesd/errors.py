@@ -1,0 +1,119 @@
+"""What can go wrong, grouped by what the caller can do about it.
+
+Every error carries a one-line message that says what and where, and a remedy that says what to do.
+The edges translate these classes and nothing else: gRPC status, exit status, log level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One refused input: what it is, why it was refused, where it stands and what to do.
+
+    `line` and `column` count from 1; 0 means that the place is unknown.
+    """
+
+    name: str
+    reason: str
+    remedy: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @property
+    def place(self) -> str:
+        """`file:line:column` as compilers print it, as far as it is known."""
+        known = [self.file] if self.file else []
+        if self.file and self.line:
+            known.append(str(self.line))
+            if self.column:
+                known.append(str(self.column))
+        return ":".join(known)
+
+    def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{place}{self.reason}{remedy}"
+
+
+class HermesdError(Exception):
+    """Base of all errors that hermesd raises on purpose."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class RejectedError(HermesdError):
+    """Input was refused as a whole; `rejections` lists every fault that was found."""
+
+    def __init__(self, rejections: Sequence[Rejection]) -> None:
+        if not rejections:
+            raise ValueError("a RejectedError needs at least one rejection")
+        super().__init__("; ".join(str(each) for each in rejections), remedy=rejections[0].remedy)
+        self.rejections = tuple(rejections)
+
+
+class ConfigError(RejectedError):
+    """The operator's configuration is at fault: mend the file."""
+
+
+class PluginError(RejectedError):
+    """A plugin's manifest, content or code is at fault: mend the plugin."""
+
+
+class LockedError(HermesdError):
+    """Another process holds the data dir or an address."""
+
+
+class UnsafePathError(HermesdError):
+    """A path could be written by somebody who must not, or leaves the folder that it belongs to."""
+
+
+class StoreError(HermesdError):
+    """The data dir cannot be read or written (full, read-only, damaged)."""
+
+
+class LauncherError(HermesdError):
+    """A child process could not be started or the launcher is gone."""
+
+
+class NotFoundError(HermesdError):
+    """What was named does not exist, or is not the caller's: the two look alike."""
+
+
+class InvalidRequestError(HermesdError):
+    """The request itself is malformed."""
+
+
+class PreconditionError(HermesdError):
+    """The object is in the wrong state for what was asked."""
+
+
+class ConflictError(HermesdError):
+    """The caller lost a race: what it based its request on has changed since."""
+
+
+class AlreadyExistsError(HermesdError):
+    """The id is in use by something that is still going on."""
+
+
+class DeniedError(HermesdError):
+    """This caller may never do that."""
+
+
+class FellBehindError(HermesdError):
+    """A watcher asked for events that are no longer kept."""
+
+
+class ExhaustedError(HermesdError):
+    """A quota or queue is full; try again later."""
+
+
+class DrainingError(HermesdError):
+    """The daemon takes no new work."""

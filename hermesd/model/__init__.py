@@ -1,0 +1,1 @@
+"""Pure values and functions: no I/O, no asyncio, no clock."""

@@ -1,0 +1,209 @@
+"""A tool's definition: one shape, wherever the tool comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast, get_args
+
+from hermesd.errors import PluginError, Rejection
+from hermesd.model.call import SideEffects
+from hermesd.model.digest import digest_of
+from hermesd.model.name import domain_of, nearest, tool_name_fault
+from hermesd.model.schema import Schema, SchemaFault
+
+SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+#: Fields that this build reads but whose feature it does not have; their use is a warning.
+DEFERRED_FIELDS = frozenset(
+    {
+        "confirm",
+        "retry",
+        "circuit_breaker",
+        "fallback",
+        "rate_limit",
+        "roles",
+        "requires",
+        "correct",
+        "deprecated",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request of a user and the arguments that a good call for it has."""
+
+    user_says: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """What a tool is and how it may be called. `timeout_ms` None: the default of its source."""
+
+    name: str
+    version: str
+    parameters: Mapping[str, object]
+    title: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    when_to_use: str = ""
+    when_not_to_use: str = ""
+    parameter_guide: Mapping[str, str] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+    returns: Mapping[str, object] | None = None
+    side_effects: SideEffects = "write"
+    idempotent: bool = False
+    retryable: bool = False
+    timeout_ms: int | None = None
+    timeout_class: str = ""
+    max_concurrency: int | None = None
+    depends_on: tuple[str, ...] = ()
+    enabled: bool = True
+    coerce: bool = True
+    deferred: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def domain(self) -> str:
+        return domain_of(self.name)
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that a caller can see changes."""
+        return digest_of({name: getattr(self, name) for name in _DIGESTED} | {"examples": self._examples()})
+
+    def _examples(self) -> list[dict[str, object]]:
+        return [{"user_says": each.user_says, "arguments": each.arguments} for each in self.examples]
+
+
+_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "name": str, "version": str, "title": str, "description": str, "domain": str, "tags": list,
+    "when_to_use": str, "when_not_to_use": str, "parameter_guide": dict, "examples": list,
+    "parameters": dict, "returns": dict, "side_effects": str, "idempotent": bool, "retryable": bool,
+    "timeout_ms": int, "timeout_class": str, "max_concurrency": int, "depends_on": list, "enabled": bool,
+    "confirm": str, "coerce": bool, "retry": dict, "circuit_breaker": dict, "fallback": dict,
+    "rate_limit": dict, "roles": list, "requires": list, "correct": list, "deprecated": dict,
+}  # fmt: skip
+_DIGESTED = (
+    "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
+    "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
+    "max_concurrency", "depends_on", "enabled", "coerce", "deferred",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A definition, its compiled parameter schema, and what its author should hear."""
+
+    definition: ToolDefinition
+    schema: Schema
+    warnings: tuple[str, ...]
+
+
+def parse_definition(
+    raw: Mapping[str, object], *, plugin: str, version: str, file: str = "", line: int = 0
+) -> Parsed:
+    """Turn what an author wrote into a definition.
+
+    Raises PluginError with every fault, each naming the tool and the field.
+    """
+    name = str(raw.get("name", ""))
+    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin)]
+    schema: Schema | None = None
+    try:
+        schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
+    except SchemaFault as fault:
+        faults.append(f"parameters{fault.pointer}: {fault.reason}")
+    if isinstance(raw.get("returns"), dict):
+        try:
+            Schema.compile(cast("Mapping[str, object]", raw["returns"]))
+        except SchemaFault as fault:
+            faults.append(f"returns{fault.pointer}: {fault.reason}")
+    if schema is not None and not faults:
+        faults.extend(_example_faults(raw, schema))
+    if faults or schema is None:
+        raise PluginError(
+            [
+                Rejection(name or plugin, f"tool {name!r}: {each}", "mend the definition", file, line)
+                for each in faults
+            ]
+        )
+    definition = _build(raw, version)
+    return Parsed(definition, schema, tuple(_warnings(definition)))
+
+
+def _field_faults(raw: Mapping[str, object]) -> list[str]:
+    faults = []
+    for key, value in raw.items():
+        expected = _FIELDS.get(key)
+        if expected is None:
+            near = nearest(key, _FIELDS, 1)
+            faults.append(f"unknown field {key!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+        elif value is not None and (
+            not isinstance(value, expected) or (expected is int and isinstance(value, bool))
+        ):
+            wanted = getattr(expected, "__name__", str(expected))
+            faults.append(f"{key}: expected {wanted}, got {type(value).__name__}")
+    return faults
+
+
+def _value_faults(raw: Mapping[str, object], name: str, plugin: str) -> list[str]:
+    faults = []
+    if (fault := tool_name_fault(name, plugin)) is not None:
+        faults.append(f"name: {fault}")
+    version = raw.get("version")
+    if isinstance(version, str) and SEMVER.match(version) is None:
+        faults.append(f"version: {version!r} is no semantic version such as 1.2.0")
+    effects = raw.get("side_effects")
+    if isinstance(effects, str) and effects not in get_args(SideEffects):
+        faults.append(f"side_effects: {effects!r} is none of {', '.join(get_args(SideEffects))}")
+    for key in ("timeout_ms", "max_concurrency"):
+        value = raw.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+            faults.append(f"{key}: must be at least 1, got {value}")
+    return faults
+
+
+def _example_faults(raw: Mapping[str, object], schema: Schema) -> list[str]:
+    faults = []
+    for index, example in enumerate(cast("list[object]", raw.get("examples") or [])):
+        if not isinstance(example, dict) or not isinstance(example.get("arguments"), dict):
+            faults.append(f"examples/{index}: expected {{user_says, arguments}}")
+            continue
+        faults.extend(
+            f"examples/{index}/arguments{fault.path}: {fault.problem}"
+            for fault in schema.faults(example["arguments"])
+        )
+    return faults
+
+
+def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
+    given = {
+        key: value
+        for key, value in raw.items()
+        if value is not None and key in ToolDefinition.__dataclass_fields__
+    }
+    for key in ("tags", "depends_on"):
+        if key in given:
+            given[key] = tuple(str(each) for each in cast("list[object]", given[key]))
+    given["examples"] = tuple(
+        Example(str(each.get("user_says", "")), each["arguments"])
+        for each in cast("list[dict[str, dict[str, object]]]", raw.get("examples") or [])
+    )
+    given.setdefault("version", version)
+    given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
+    given["deferred"] = {
+        key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None
+    }
+    return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
+
+
+def _warnings(definition: ToolDefinition) -> list[str]:
+    warnings = []
+    if not definition.description:
+        warnings.append("has no description")
+    warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
+    return warnings

@@ -1,0 +1,49 @@
+"""Names of tools and plugins: the rules, and the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+PLUGIN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}(\.[a-z0-9][a-z0-9_-]{0,63})+\Z")
+VERB_OBJECT = re.compile(r"[a-z][a-z0-9_-]*\.[a-z0-9]+(_[a-z0-9]+)+\Z")
+RESERVED_PREFIXES = frozenset({"tools", "memory", "session", "hermesd"})
+
+
+def plugin_name_fault(name: str) -> str | None:
+    """Why `name` cannot name a plugin, or None. Names are lower case, so that no two differ by case alone."""
+    if PLUGIN_NAME.match(name) is None:
+        return (
+            f"{name!r} is no plugin name: a lower-case letter, then up to 39 lower-case letters, "
+            "digits, '_' or '-'"
+        )
+    if name in RESERVED_PREFIXES:
+        return f"the name {name!r} is the daemon's own"
+    return None
+
+
+def tool_name_fault(name: str, plugin: str) -> str | None:
+    """Why `name` cannot name a tool of `plugin`, or None."""
+    if TOOL_NAME.match(name) is None:
+        return f"{name!r} is no tool name: it must look like domain.verb_object, in lower case"
+    if domain_of(name) != plugin:
+        return f"{name!r} lies outside the plugin's own domain {plugin!r}"
+    return None
+
+
+def domain_of(tool: str) -> str:
+    """The part before the first dot, which names the owner."""
+    return tool.partition(".")[0]
+
+
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known names that look most like `name`, best first."""
+    candidates = list(known)
+    close = difflib.get_close_matches(name, candidates, n=limit, cutoff=0.5)
+    if close:
+        return close
+    # A bare verb_object without its domain is the commonest slip of a model.
+    tail = name.rpartition(".")[2]
+    return sorted(each for each in candidates if each.rpartition(".")[2] == tail)[:limit]
