@@ -1,1 +1,1 @@
-"""What operators and plugin authors write: read, checked and typed. Pure functions of files and environment."""
+"""What operators and plugin authors write: read, checked and typed, from files and environment alone."""

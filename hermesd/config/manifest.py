@@ -14,8 +14,8 @@ API = 1
 class Manifest:
     """What a plugin says about itself. Nothing in it decides where its code runs.
 
-    `entry` is a relative path that ends in .py, or "" for a plugin of declarative tools alone. `settings` is a
-    JSON schema that compiles, or None. `tools` are raw definitions. `exclusive` names resources, such as a
+    `entry` is a relative path that ends in .py, or "" for a plugin of declarative tools alone. `settings` is
+    a JSON schema that compiles, or None. `tools` are raw definitions. `exclusive` names resources, such as a
     fixed port, that two instances cannot hold at once.
     """
 
