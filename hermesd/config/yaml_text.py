@@ -17,6 +17,7 @@ from hermesd.config.scalar import AmbiguousScalar, resolve
 
 #: Nodes and characters that aliases may add beyond what stands in the file.
 MAX_EXPANSION = 256 * 1024
+MAX_DIRECTIVES = 64
 
 Places = dict[tuple[str | int, ...], tuple[int, int]]
 
@@ -56,6 +57,9 @@ def read_yaml(text: bytes, places: Places | None = None) -> tuple[object, bool]:
 
     With `places`, the position of each key and item is recorded there: twice the time, so only on errors.
     """
+    if text.count(b"%TAG") > MAX_DIRECTIVES:
+        # libyaml compares each directive with all before it: 40,000 of them cost 1.8 s.
+        raise TextFault("holds too many %TAG directives", "remove them; tags are not read")
     try:
         return _Reading(text, places).run()
     except YAMLError as error:
