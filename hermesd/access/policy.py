@@ -25,13 +25,14 @@ def decide(caller: Caller, action: Action, tool: str = "") -> Decision:
     """Whether `caller` may do `action` (with `tool`, where the action concerns one).
 
     The operator may do everything. A plugin may see and call what the globs of its granted `calls`
-    match, where `*` crosses dots, and nothing when it has none; what it calls on another plugin's
-    behalf must be allowed to each caller of that chain, so ask for each. Agents have no rights yet.
+    match, where `*` crosses dots, and nothing when it has none; and nothing that the caller on whose
+    behalf it acts may not do itself. Agents have no rights yet.
     """
     if caller.kind == "operator":
         return Decision(True, True)
     if caller.kind == "plugin" and action != "administer":
         if any(fnmatchcase(tool, pattern) for pattern in caller.calls or ()):
-            return Decision(True, True)
+            behalf = caller.on_behalf_of
+            return Decision(True, True) if behalf is None else decide(behalf, action, tool)
         return Decision(False, False, f"the plugin {caller.name!r} was not granted calls of {tool!r}")
     return Decision(False, False, f"the {caller.kind} {caller.name!r} has no right to {action}")

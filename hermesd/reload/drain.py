@@ -40,6 +40,10 @@ class Drainer:
     def draining(self, plugin: str) -> int:
         return len(self._draining.get(plugin, ()))
 
+    def digests(self) -> set[str]:
+        """The contents that draining instances still run from."""
+        return {instance.digest for line in self._draining.values() for instance, _ in line}
+
     async def _drain(self, instance: Instance, hurry: asyncio.Event) -> None:
         try:
             if not await self._idle_within(instance, hurry):

@@ -48,8 +48,11 @@ class Reading(Protocol):
         """Read the configuration and every source. Never raises for their faults: the plan lists them."""
         ...
 
-    def record(self, served: Mapping[str, tuple[Goal, Run]], gone: Iterable[str]) -> Awaitable[None]:
-        """Write down what is about to serve, before it does. Raises StoreError."""
+    def record(self, served: Iterable[Run], in_use: Iterable[str]) -> Awaitable[None]:
+        """Write down what is about to serve, before it does, and let go of contents that nobody needs.
+
+        `in_use` are digests that instances still run from. Raises StoreError.
+        """
         ...
 
 
@@ -304,7 +307,7 @@ class Reloader:
     async def _commit(self, made: Mapping[str, Made], gone: Iterable[str]) -> list[asyncio.Task[None]]:
         """Write down, swap once, then drain. Returns the drains."""
         gone = list(gone)
-        made = await self._record(made, gone)
+        made = await self._record(made)
         retired: list[Instance] = []
         changes: dict[str, Slice | None] = dict.fromkeys(gone)
         for name, each in made.items():
@@ -330,28 +333,28 @@ class Reloader:
         self._announce(made, gone)
         return [self._task(self._stop(retired), "drain")] if retired else []
 
-    async def _record(self, made: Mapping[str, Made], gone: list[str]) -> Mapping[str, Made]:
+    async def _record(self, made: Mapping[str, Made]) -> Mapping[str, Made]:
         """What cannot be written down does not serve: a restart would not come back to it."""
-        served = {
-            name: (self._owners[name].goal, each.run)
-            for name, each in made.items()
-            if each.instance is not None
-        }
-        if not served and not gone:
+        served = {name: each for name, each in made.items() if each.instance is not None}
+        if not served:
             return made
         try:
-            await self._reading.record(served, gone)
+            await self._reading.record([each.run for each in served.values()], self._in_use())
         except StoreError as error:
             self._listener.tell("store.failed", "", error.message)
             refused = dict(made)
-            for name, (_, run) in served.items():
-                instance = made[name].instance
-                if instance is not None:
-                    await instance.runtime.close()
+            for name, each in served.items():
+                if each.instance is not None:
+                    await each.instance.runtime.close()
                 rejection = Rejection(name, f"cannot be recorded: {error.message}", error.remedy)
-                refused[name] = Made(run, None, (*made[name].failures, rejection))
+                refused[name] = Made(each.run, None, (*each.failures, rejection))
             return refused
         return made
+
+    def _in_use(self) -> set[str]:
+        serving = {owner.instance.digest for owner in self._owners.values() if owner.instance is not None}
+        coming = {each.preparation.run.spec.digest for each in self._owners.values() if each.preparation}
+        return serving | coming | self._drainer.digests()
 
     async def _stop(self, instances: list[Instance]) -> None:
         """Drain and close, dependents before what they depend on."""
