@@ -11,8 +11,8 @@ OPTIONS = frozenset(
     {
         "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use",
         "parameter_guide", "examples", "side_effects", "idempotent", "retryable", "timeout_ms",
-        "timeout_class", "max_concurrency", "depends_on", "requires", "confirm", "coerce", "retry", "circuit_breaker",
-        "fallback", "rate_limit", "roles", "correct", "deprecated", "enabled", "returns",
+        "timeout_class", "max_concurrency", "depends_on", "requires", "confirm", "coerce", "retry",
+        "circuit_breaker", "fallback", "rate_limit", "roles", "correct", "deprecated", "enabled", "returns",
     }
 )  # fmt: skip
 _Function = TypeVar("_Function", bound=Callable[..., Any])
