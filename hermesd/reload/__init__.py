@@ -1,0 +1,1 @@
+"""From what the sources hold now to what serves: watch, settle, prepare, commit, drain."""
