@@ -88,7 +88,7 @@ class DataDir:
             )
         if int(text) > LAYOUT_VERSION:
             raise StoreError(
-                f"{self.root} was written by a newer hermesd (layout {text}; this build knows {LAYOUT_VERSION})",
+                f"{self.root} was written by a newer hermesd (layout {text}, this build: {LAYOUT_VERSION})",
                 remedy="start that hermesd again, or choose another data dir",
             )
 
