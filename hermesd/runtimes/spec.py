@@ -29,3 +29,5 @@ class PluginSpec:
     max_stray_threads: int
     idle_stop_s: float
     grace_s: float
+    #: The plugin's own folder, which outlives reloads; None where nothing can be kept.
+    state_dir: Path | None = None
