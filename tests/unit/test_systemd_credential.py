@@ -10,6 +10,7 @@ from hermesd.errors import StoreError
 from hermesd.systemd.credential import Credentials
 
 
+@pytest.mark.promise("OPS-3")
 def test_a_secret_is_read_once_and_outlives_what_happens_to_the_folder(tmp_path: Path) -> None:
     """systemd#35227, systemd#25237, systemd#24291: a reload finds the folder replaced, emptied or gone."""
     secret = tmp_path / "store.key"
