@@ -84,6 +84,7 @@ async def test_readiness_names_the_generation_and_what_is_not_ready() -> None:
         }
 
 
+@pytest.mark.promise("OPS-4")
 async def test_metrics_are_open_to_this_machine_only_and_only_if_so_configured() -> None:
     async with serving(Daemon()) as server:
         status, headers, body = await get(server, "/metrics")
@@ -99,6 +100,7 @@ async def test_metrics_are_open_to_this_machine_only_and_only_if_so_configured()
         assert "telemetry.metrics_open" in json.loads(body)["remedy"]
 
 
+@pytest.mark.promise("OPS-4")
 async def test_everything_else_asks_for_an_identity() -> None:
     async with serving(Daemon()) as server:
         for path in ("/", "/mcp", "/docs", "/healthz/../metrics2"):

@@ -37,6 +37,7 @@ def test_an_address_of_another_machine_is_refused_not_raised_as_it_is() -> None:
         bind("no-such-host.invalid:80")
 
 
+@pytest.mark.promise("OPS-10")
 def test_an_address_in_use_names_who_holds_it() -> None:
     """grpc#16920: two servers must never share one address silently."""
     with bind("127.0.0.1:0") as first:

@@ -65,6 +65,7 @@ def test_a_text_line_reads_like_a_log_and_quotes_what_needs_it(start: Start) -> 
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.promise("OPS-6")
 def test_a_line_from_outside_can_neither_forge_another_nor_move_the_cursor(
     start: Start, format: Literal["text", "json"]
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_call_is_in_flight_until_it_ends_and_then_counted_by_code(metrics: Met
     assert _value(metrics, "hermesd_queue_seconds_count") == 1
 
 
+@pytest.mark.promise("OPS-5")
 def test_only_the_first_500_tools_are_labelled_and_none_that_outsiders_named(metrics: Metrics) -> None:
     for number in range(MAX_LABELLED_TOOLS + 50):
         metrics.call_started(f"p.t_{number}", "python")

@@ -132,6 +132,7 @@ async def test_a_reader_that_is_too_slow_is_told(make: Make) -> None:
         _ = [line async for line in follow]
 
 
+@pytest.mark.promise("OPS-7")
 async def test_a_full_queue_drops_and_counts_and_never_waits(make: Make, tmp_path: Path) -> None:
     dropped: list[int] = []
     log = make(capacity=10, dropped=dropped.append)
