@@ -1,0 +1,1 @@
+"""Package hermesd.api.v1: generated, never edited."""
