@@ -1,0 +1,1 @@
+"""Speaking to systemd: readiness, reloads, status and the watchdog."""

@@ -1,0 +1,1 @@
+"""What the daemon tells its operator: events, log lines, plugin logs, metrics and process figures."""
