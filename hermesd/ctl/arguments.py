@@ -24,7 +24,7 @@ def arguments_json(args: str | None, words: Sequence[str], stdin: TextIO) -> str
     if not isinstance(given, dict):
         raise click.UsageError(f"--args: expected a JSON object, got {_kind(given)}")
     if not words:
-        return text
+        return _encodable(text)
     said: dict[str, object] = {}
     for word in words:
         match = _WORD.fullmatch(word)
@@ -34,7 +34,15 @@ def arguments_json(args: str | None, words: Sequence[str], stdin: TextIO) -> str
         if key in said:
             raise click.UsageError(f"{key!r} is given twice")
         said[key] = match["value"] if match["kind"] == "=" else _parse(match["value"], key)
-    return json.dumps(given | said, ensure_ascii=False)
+    return _encodable(json.dumps(given | said, ensure_ascii=False))
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise click.UsageError("the arguments are not UTF-8 text") from None
+    return text
 
 
 def _read(args: str, stdin: TextIO) -> str:

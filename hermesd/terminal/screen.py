@@ -12,7 +12,7 @@ from typing import TextIO
 import click
 
 from hermesd.model.text import clean
-from hermesd.terminal.table import GAP, lay_out
+from hermesd.terminal.table import GAP, cut, lay_out
 
 #: What a terminal would obey, hide or reorder, and what a stream cannot encode. The controls below U+0020
 #: are missing here because JSON escapes them anyway; all others can stand only inside its strings.
@@ -100,6 +100,16 @@ class Screen:
     def record(self, value: object) -> None:
         """One JSON line of a stream, flushed so that a reader sees it at once."""
         print(json_text(value), file=self._out, flush=True)
+
+    def raw(self, text: str) -> None:
+        """Text that is safe already, such as `json_text` gives, on stdout as it is."""
+        print(text, file=self._out)
+
+    def progress(self, text: str) -> None:
+        """How far long work is, in place on a terminal's stderr; quiet in a pipe. "" wipes it."""
+        if self._err.isatty():
+            self._err.write(f"\r{cut(clean(text), (self.width or 80) - 1)}\x1b[K")
+            self._err.flush()
 
     def flush(self) -> None:
         self._out.flush()
