@@ -1,0 +1,143 @@
+"""The operator's configuration, typed: the YAML's own names, every value checked, defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hermesd.config.effective import EffectiveValue
+from hermesd.config.permission import Permissions
+from hermesd.errors import Rejection
+
+
+class Place(NamedTuple):
+    """Where a value was written; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the gRPC server: MiB, streams of one connection, seconds."""
+
+    message_mb: int = 16
+    max_concurrent_streams: int = 256
+    keepalive_min_s: float = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where the daemon listens. `listen` holds `unix:/absolute/path`; () means: see places.listen_address.
+
+    `http` is HOST:PORT on loopback, or "" for off.
+    """
+
+    listen: tuple[str, ...] = ()
+    socket_group: str = ""
+    http: str = ""
+    limits: Limits = field(default_factory=Limits)
+    drain_timeout_s: float = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TrustEntry:
+    """One trusted plugin. `digest` is "" only with `follow`; `grant` None: nothing is said here."""
+
+    digest: str = ""
+    isolation: Literal["inprocess", "process"] = "inprocess"
+    follow: bool = False
+    grant: Permissions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UntrustedEntry:
+    """How a plugin that nobody trusts is to be confined."""
+
+    isolation: Literal["call", "container"] = "container"
+    image: str = ""
+    grant: Permissions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """Where plugins come from, which of them are trusted, and the bounds of loading them."""
+
+    dirs: tuple[Path, ...] = ()
+    entry_points: tuple[str, ...] | Literal[True] = ()
+    trusted: Mapping[str, TrustEntry] = field(default_factory=dict)
+    untrusted: Mapping[str, UntrustedEntry] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    prepare_timeout_s: float = 30
+    close_timeout_s: float = 5
+    commit_window_s: float = 2
+    rescan_s: float = 10
+    settle_ms: int = 75
+    unsettled_s: float = 10
+    max_stray_threads: int = 4
+    idle_stop_s: float = 300
+    kept_contents: int = 5
+    watch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionChars:
+    """Lengths of a tool's description: from `warn` on a warning, above `max` cut."""
+
+    warn: int = 500
+    max: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for a tool that says nothing itself. `timeouts_ms` is keyed by source and timeout class."""
+
+    timeouts_ms: Mapping[str, int] = field(default_factory=dict)
+    max_timeout_ms: int = 300_000
+    max_concurrency: int = 16
+    queue_ms: int = 1000
+    description_chars: DescriptionChars = field(default_factory=DescriptionChars)
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """`log_dir` None: `logs` in the data dir. `metrics_open` loopback: /metrics needs no identity there."""
+
+    log_dir: Path | None = None
+    metrics_open: Literal["loopback", "never"] = "loopback"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One reading of the operator's files; immutable, so that a reload swaps it whole.
+
+    `files`: every configuration file that was read, the main one first. `watched`: also the files behind
+    `${file:…}`. `include_globs`: absolute patterns. `digest` is of the effective values. `secrets` is for
+    plugins that were granted a name; its values appear nowhere else.
+    """
+
+    server: Server
+    data_dir: Path | None
+    plugins: Plugins
+    defaults: Defaults
+    telemetry: Telemetry
+    secrets: Mapping[str, str] = field(repr=False)
+    warnings: tuple[Rejection, ...]
+    digest: str
+    files: tuple[Path, ...]
+    watched: tuple[Path, ...]
+    include_globs: tuple[str, ...]
+    _effective: tuple[EffectiveValue, ...] = field(repr=False)
+    _places: Mapping[str, Place] = field(repr=False)
+    _fingerprints: Mapping[str, str] = field(repr=False)
+
+    def effective(self) -> list[EffectiveValue]:
+        """Each value in force with its origin, sorted by key, secrets masked."""
+        return list(self._effective)
+
+    def place(self, dotted: str) -> Place | None:
+        """Where the operator wrote `plugins.trusted.orders`, a section or a value; None when nowhere."""
+        return self._places.get(dotted)

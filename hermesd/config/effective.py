@@ -1,0 +1,87 @@
+"""What is in force and who said so: each value with its origin, secrets masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from hermesd.model.digest import digest_of
+
+MASK = "********"
+#: Names whose value is nobody's business, wherever they stand in a free-form mapping.
+SECRET_WORDS = re.compile(
+    r"token|passw|secret|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+
+PathParts = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveValue:
+    """One value in force. `value` is JSON-able and masked; `origin` is a place, a variable or how it came."""
+
+    key: str
+    value: object
+    origin: str
+
+    @property
+    def value_json(self) -> str:
+        return json.dumps(self.value, ensure_ascii=False)
+
+
+def flatten(tree: Mapping[str, object], prefix: PathParts = ()) -> Iterator[tuple[PathParts, object]]:
+    """The leaves of a tree of mappings; a list is a leaf, and so is an empty mapping."""
+    for key, value in tree.items():
+        path = (*prefix, key)
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, path)
+        else:
+            yield path, value
+
+
+def dotted(path: PathParts) -> str:
+    """`plugins.dirs[0]`: how messages write a path."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text
+
+
+def masked(value: object, path: PathParts, secret: frozenset[PathParts]) -> object:
+    """A JSON-able copy in which nothing under a secret path can be read."""
+    if value is not None and value != "" and any(path[:end] in secret for end in range(1, len(path) + 1)):
+        return MASK
+    if isinstance(value, Mapping):
+        return {
+            key: MASK
+            if _telling(key) and isinstance(each, str) and each
+            else masked(each, (*path, key), secret)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [masked(each, (*path, index), secret) for index, each in enumerate(value)]
+    if isinstance(value, Path):
+        return str(value)
+    return _URL_PASSWORD.sub(rf"\g<1>{MASK}@", value) if isinstance(value, str) else value
+
+
+def effective_digest(tree: Mapping[str, object], secret: frozenset[PathParts]) -> str:
+    """Changes with every effective value. A secret enters as a hash bound to its key, never as it is."""
+    return digest_of({dotted(path): _sealed(value, path, secret) for path, value in flatten(tree)})
+
+
+def _sealed(value: object, path: PathParts, secret: frozenset[PathParts]) -> object:
+    if masked(value, path, secret) == value or isinstance(value, Path):
+        return str(value) if isinstance(value, Path) else value
+    text = json.dumps([dotted(path), value], default=str, ensure_ascii=False)
+    return {"sha256": sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+
+def _telling(key: object) -> bool:
+    return isinstance(key, str) and SECRET_WORDS.search(key) is not None
