@@ -45,11 +45,15 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address that the configuration asks for, and who holds it now ("": nobody)."""
+    """An address that the configuration asks for, and who holds it now ("": nobody).
+
+    `ours`: the holder is the daemon that answers us. `fault`: why nobody could listen there.
+    """
 
     address: str
     holder: str = ""
     ours: bool = False
+    fault: str = ""
 
 
 def check_python(version: tuple[int, int], *, free_threaded: bool) -> Finding:
@@ -191,6 +195,8 @@ def check_clock(now: float, installed_at: float, newest_file_at: float) -> Findi
 def check_listener(listener: Listener) -> Finding:
     """An address that somebody else holds keeps the daemon from starting."""
     check = f"address {listener.address}"
+    if listener.fault:
+        return Finding(check, "fail", listener.fault, "make the folder, or choose another address")
     if not listener.holder:
         return Finding(check, "ok", "free")
     if listener.ours:

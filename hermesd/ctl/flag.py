@@ -36,7 +36,7 @@ def _flags(*, hidden: bool) -> list[click.Parameter]:
         click.Option(
             ["--address"],
             metavar="ADDR",
-            help="Where the daemon listens (unix:PATH or HOST:PORT); default: HERMESD_ADDRESS, else its socket.",
+            help="The daemon: unix:PATH or HOST:PORT. Default: HERMESD_ADDRESS, else its usual socket.",
             expose_value=False,
             callback=_remember("address"),
             hidden=hidden,

@@ -35,7 +35,7 @@ def resume(ctx: click.Context) -> None:
     cls=CtlCommand,
     help="""Drain, bounded by server.drain_timeout_s, and end the daemon.
 
-Returns when the daemon has begun to stop. A service manager may start it again: then stop the unit instead.""",
+Returns when the daemon has begun to stop. A service manager may start it again: stop the unit instead.""",
     short_help="Drain and end the daemon.",
 )
 @click.pass_context

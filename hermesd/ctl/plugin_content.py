@@ -79,9 +79,7 @@ def rollback(ctx: click.Context, name: str, digest: str) -> None:
         _show(screen, daemon.rollback_plugin(name, digest=digest))
 
 
-def _show(
-    screen: Screen, answer: admin_pb2.SetPluginResponse | admin_pb2.RollbackPluginResponse
-) -> None:
+def _show(screen: Screen, answer: admin_pb2.SetPluginResponse | admin_pb2.RollbackPluginResponse) -> None:
     if screen.as_json:
         screen.document(message_json(answer))
         return

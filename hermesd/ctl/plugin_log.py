@@ -21,7 +21,9 @@ _COLOURS = {"error": "red", "critical": "red", "warning": "yellow"}
 )
 @click.argument("name", shell_complete=complete_plugin)
 @click.option("-f", "--follow", is_flag=True, help="Go on with the lines to come.")
-@click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=100, show_default=True, help="How many.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0, 10_000), default=100, show_default=True, help="How many."
+)
 @click.pass_context
 def logs(ctx: click.Context, name: str, follow: bool, lines: int) -> None:
     with connect(ctx) as (daemon, screen):

@@ -27,7 +27,9 @@ and the new one waits for trust.""",
     short_help="Pin a plugin's present content as trusted.",
 )
 @click.argument("name", shell_complete=complete_plugin)
-@click.option("--digest", default="", metavar="DIGEST", help="The content to pin; refused when it is not there.")
+@click.option(
+    "--digest", default="", metavar="DIGEST", help="The content to pin; refused when it is not there."
+)
 @click.option(
     "--isolation",
     type=click.Choice(["inprocess", "process"]),
@@ -37,7 +39,7 @@ and the new one waits for trust.""",
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def trust(
-    ctx: click.Context, name: str, digest: str, isolation: str | None, follow: bool, yes: bool
+    ctx: click.Context, *, name: str, digest: str, isolation: str | None, follow: bool, yes: bool
 ) -> None:
     with connect(ctx) as (daemon, screen):
         if not digest:
@@ -95,7 +97,9 @@ def _permission_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory that it may use.")
 @click.option("--all", "everything", is_flag=True, help="All that the manifest asks for.")
 @click.pass_context
-def grant(ctx: click.Context, name: str, everything: bool, memory_mb: int | None, **named: tuple[str, ...]) -> None:
+def grant(
+    ctx: click.Context, name: str, everything: bool, memory_mb: int | None, **named: tuple[str, ...]
+) -> None:
     wanted = _permissions(named, memory_mb)
     if bool(wanted) == everything:
         raise click.UsageError("name the permissions to grant, or give --all")

@@ -31,12 +31,10 @@ nothing: the last good version goes on serving, and the exit status is 1. With N
 @click.option("--if-revision", default="", metavar="R", help="Only if the daemon still has revision R.")
 @click.pass_context
 def reload(
-    ctx: click.Context, name: str, dry_run: bool, atomic: bool, no_wait: bool, if_revision: str
+    ctx: click.Context, *, name: str, dry_run: bool, atomic: bool, no_wait: bool, if_revision: str
 ) -> ExitStatus:
     with connect(ctx) as (daemon, screen):
-        answer = daemon.reload(
-            name, dry_run=dry_run, atomic=atomic, no_wait=no_wait, if_revision=if_revision
-        )
+        answer = daemon.reload(name, dry_run=dry_run, atomic=atomic, no_wait=no_wait, if_revision=if_revision)
     if screen.as_json:
         screen.document(message_json(answer))
     else:

@@ -48,6 +48,7 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.pass_context
 def call(
     ctx: click.Context,
+    *,
     name: str,
     words: tuple[str, ...],
     args: str | None,

@@ -21,7 +21,9 @@ from hermesd.terminal.screen import Screen
     short_help="List the tools with their states.",
 )
 @click.option("--ready", is_flag=True, help="Only tools that can be called now.")
-@click.option("--source", default="", metavar="KIND", help="Only tools of this kind of source, such as python.")
+@click.option(
+    "--source", default="", metavar="KIND", help="Only tools of this kind of source, such as python."
+)
 @click.option("--domain", default="", metavar="NAME", help="Only tools of this domain.")
 @click.pass_context
 def list_tools(ctx: click.Context, ready: bool, source: str, domain: str) -> None:
