@@ -163,8 +163,8 @@ def _ask_daemon(setting: Setting) -> tuple[Mapping[str, object] | None, str, str
 
     address = setting.listen[0] if setting.listen else None
     try:
-        with Client(address) as client:
-            status = client.get_status(timeout_s=TIMEOUT_S)
+        with Client(address, timeout_s=TIMEOUT_S) as client:
+            status = client.get_status()
     except HermesdError as error:
         return None, error.message, error.remedy or "hermesd serve"
     return (

@@ -8,7 +8,7 @@ from click.shell_completion import CompletionItem
 from hermesd.ctl.connection import names
 
 #: A shell waits for this long at most; a person has pressed Tab.
-TIMEOUT_S = 0.3
+TIMEOUT_S = 0.2
 
 
 def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -32,7 +32,7 @@ With --json one document a line; the first is `started`.""",
 def events(ctx: click.Context, follow: bool, lines: int, after_seq: int | None) -> None:
     recent = None if after_seq is not None else lines
     with connect(ctx) as (daemon, screen):
-        for entry in daemon.watch_events(after_seq=after_seq, recent=recent, no_follow=not follow):
+        for entry in daemon.watch_events(after_seq=after_seq, recent=recent, follow=follow):
             if screen.as_json:
                 screen.record(message_json(entry))
             elif entry.HasField("event"):

@@ -6,7 +6,7 @@ import click
 
 from hermesd.api.v1 import admin_pb2
 from hermesd.ctl.complete import complete_plugin
-from hermesd.ctl.connection import connect
+from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.terminal.screen import Screen
@@ -45,7 +45,9 @@ def disable(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def history(ctx: click.Context, name: str) -> None:
     with connect(ctx) as (daemon, screen):
-        answer = daemon.list_plugin_history(name)
+        answer = whole_list(
+            lambda size, token: daemon.list_plugin_history(name, page_size=size, page_token=token)
+        )
     if screen.as_json:
         screen.document(message_json(answer))
         return

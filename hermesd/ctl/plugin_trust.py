@@ -14,6 +14,7 @@ from hermesd.ctl.connection import connect
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json
 from hermesd.ctl.plugin_view import show_files_and_permissions
+from hermesd.terminal.command import Failure
 from hermesd.terminal.screen import Screen
 
 
@@ -104,8 +105,11 @@ def grant(
     if bool(wanted) == everything:
         raise click.UsageError("name the permissions to grant, or give --all")
     with connect(ctx) as (daemon, screen):
-        text = daemon.get_plugin(name).plugin.permissions_json if everything else json.dumps(wanted)
-        answer = daemon.grant_plugin(name, permissions_json=text)
+        if everything:
+            wanted = json.loads(daemon.get_plugin(name).plugin.permissions_json or "{}")
+            if not any(wanted.values()):
+                raise Failure(f"{name} asks for no permissions")
+        answer = daemon.grant_plugin(name, wanted)
     _show_granted(screen, answer)
 
 
@@ -123,7 +127,7 @@ def revoke(ctx: click.Context, name: str, everything: bool, **named: tuple[str, 
     if bool(wanted) == everything:
         raise click.UsageError("name the permissions to take back, or give --all")
     with connect(ctx) as (daemon, screen):
-        answer = daemon.revoke_plugin(name, permissions_json="" if everything else json.dumps(wanted))
+        answer = daemon.revoke_plugin(name, None if everything else wanted)
     _show_granted(screen, answer)
 
 
@@ -132,7 +136,7 @@ def _agreed(screen: Screen, plugin: admin_pb2.Plugin, *, follow: bool, yes: bool
     digest = plugin.found_digest or plugin.digest
     if not digest:
         reason = plugin.reason or "its content is not settled yet"
-        raise click.ClickException(f"{plugin.name} has no content to trust: {reason}")
+        raise Failure(f"{plugin.name} has no content to trust: {reason}")
     if yes:
         return digest
     if screen.as_json or not (sys.stdin.isatty() and screen.interactive):

@@ -9,7 +9,7 @@ import click
 
 from hermesd.api.v1 import admin_pb2
 from hermesd.ctl.complete import complete_plugin
-from hermesd.ctl.connection import connect
+from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.ctl.rejection import show_rejections
@@ -27,7 +27,9 @@ from hermesd.terminal.screen import Screen
 @click.pass_context
 def list_plugins(ctx: click.Context, state: str) -> None:
     with connect(ctx) as (daemon, screen):
-        answer = daemon.list_plugins(state=state)
+        answer = whole_list(
+            lambda size, token: daemon.list_plugins(page_size=size, page_token=token, state=state)
+        )
     if screen.as_json:
         screen.document(message_json(answer))
         return

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from typing import TypedDict
 
 import click
 
 from hermesd.api.v1 import tool_pb2
 from hermesd.ctl.arguments import arguments_json
 from hermesd.ctl.complete import complete_tool
-from hermesd.ctl.connection import Daemon, connect
+from hermesd.ctl.connection import connect
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json
 from hermesd.terminal.exit_status import ExitStatus
@@ -22,6 +23,18 @@ _STATUS = {
     "PERMISSION_DENIED": ExitStatus.DENIED,
     "CONFIRMATION_REQUIRED": ExitStatus.CONFIRMATION_REQUIRED,
 }
+
+#: Longer than any call that a daemon allows.
+LONGEST_CALL_S = 24 * 3600.0
+
+
+class Options(TypedDict):
+    """What a call may be given beside its arguments."""
+
+    session_id: str
+    timeout_ms: int | None
+    timeout_s: float | None
+    confirmation_token: str
 
 
 @click.command(
@@ -57,18 +70,19 @@ def call(
     confirm: str,
     stream: bool,
 ) -> ExitStatus:
-    request = tool_pb2.CallToolRequest(
-        name=name,
-        arguments_json=arguments_json(args, words, sys.stdin),
-        session_id=session,
-        timeout_ms=timeout_ms,
-        confirmation_token=confirm,
-    )
+    arguments = arguments_json(args, words, sys.stdin)
+    options: Options = {
+        "session_id": session,
+        "timeout_ms": timeout_ms,
+        # The daemon bounds every call; a shorter deadline here would cut tools that may take longer.
+        "timeout_s": LONGEST_CALL_S if timeout_ms is None else None,
+        "confirmation_token": confirm,
+    }
     with connect(ctx) as (daemon, screen):
         if stream:
-            result = _streamed(daemon, screen, request)
+            result = _streamed(screen, daemon.stream_call_tool(name, arguments, **options))
         else:
-            answer = daemon.call_tool(request)
+            answer = daemon.call_tool(name, arguments, **options).message_pb
             result = answer.result
             if screen.as_json:
                 screen.document(message_json(answer))
@@ -119,9 +133,9 @@ def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     yield f"  request_id: {result.request_id}"
 
 
-def _streamed(daemon: Daemon, screen: Screen, request: tool_pb2.CallToolRequest) -> tool_pb2.Result:
+def _streamed(screen: Screen, events: Iterable[tool_pb2.StreamCallToolResponse]) -> tool_pb2.Result:
     result = tool_pb2.Result()
-    for event in daemon.stream_call_tool(request):
+    for event in events:
         if screen.as_json:
             screen.record(message_json(event))
         elif event.HasField("progress"):

@@ -8,7 +8,7 @@ import click
 
 from hermesd.api.v1 import tool_pb2
 from hermesd.ctl.complete import complete_tool
-from hermesd.ctl.connection import connect
+from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.terminal.screen import Screen
@@ -28,7 +28,15 @@ from hermesd.terminal.screen import Screen
 @click.pass_context
 def list_tools(ctx: click.Context, ready: bool, source: str, domain: str) -> None:
     with connect(ctx) as (daemon, screen):
-        answer = daemon.list_tools(include_unavailable=not ready, source=source, domain=domain)
+        answer = whole_list(
+            lambda size, token: daemon.list_tools(
+                page_size=size,
+                page_token=token,
+                include_unavailable=not ready,
+                source=source,
+                domain=domain,
+            )
+        )
     if screen.as_json:
         screen.document(message_json(answer))
         return

@@ -93,6 +93,18 @@ class RootGroup(LazyGroup):
         sys.exit(int(status))
 
 
+class Failure(click.ClickException):
+    """What was asked failed: the message, what to do about it, and the exit status."""
+
+    def __init__(self, message: str, remedy: str = "", status: ExitStatus = ExitStatus.FAILED) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+        self.exit_code = int(status)
+
+    def show(self, file: Any = None) -> None:
+        report(self.message, self.remedy)
+
+
 def status_of(error: Exception) -> int:
     """Say on stderr what went wrong, with its remedy, and give the exit status. Unknown errors are raised."""
     if isinstance(error, click.exceptions.Abort):
@@ -107,7 +119,7 @@ def status_of(error: Exception) -> int:
         return ExitStatus.FAILED
     if isinstance(error, HermesdError):
         report(error.message, error.remedy)
-        return ExitStatus(getattr(error, "exit_status", ExitStatus.FAILED))
+        return ExitStatus.FAILED
     if isinstance(error, OSError) and error.filename is not None:
         report(f"{error.filename}: {error.strerror}")
         return ExitStatus.FAILED
