@@ -1,0 +1,100 @@
+"""A call's result as a client sees it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from hermesd.api.v1 import tool_pb2
+from hermesd.client.error import ToolFailedError
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """The envelope of an answer. `data` and `detail` are parsed when first asked for; `response` is the message."""
+
+    response: tool_pb2.CallToolResponse
+
+    @property
+    def _result(self) -> tool_pb2.Result:
+        return self.response.result
+
+    @cached_property
+    def data(self) -> Any:
+        """What the tool returned. Integers of any length stay exact."""
+        return json.loads(self._result.data_json or "null")
+
+    @cached_property
+    def detail(self) -> dict[str, Any]:
+        """Faults of the arguments, nearest names, reason, remedy, …"""
+        parsed: dict[str, Any] = json.loads(self._result.detail_json or "{}")
+        return parsed
+
+    @property
+    def ok(self) -> bool:
+        return self._result.status == "ok"
+
+    @property
+    def status(self) -> str:
+        return self._result.status
+
+    @property
+    def code(self) -> str:
+        return self._result.code
+
+    @property
+    def message(self) -> str:
+        return self._result.message
+
+    @property
+    def effect(self) -> str:
+        """Whether the tool's side effect can have happened: none, done or unknown."""
+        return self._result.effect
+
+    @property
+    def retryable(self) -> bool:
+        return self._result.retryable
+
+    @property
+    def request_id(self) -> str:
+        return self._result.request_id
+
+    @property
+    def session_id(self) -> str:
+        return self._result.session_id
+
+    @property
+    def tool(self) -> str:
+        return self._result.tool
+
+    @property
+    def version(self) -> str:
+        return self._result.version
+
+    @property
+    def generation(self) -> int:
+        return self._result.generation
+
+    @property
+    def attempts(self) -> int:
+        return self._result.attempts
+
+    @property
+    def duration_ms(self) -> float:
+        return self._result.duration_ms
+
+    @property
+    def queued_ms(self) -> float:
+        return self._result.queued_ms
+
+    @property
+    def truncated(self) -> bool:
+        return self._result.truncated
+
+    def raise_for_error(self) -> Self:
+        """Itself when ok; ToolFailedError otherwise."""
+        if not self.ok:
+            raise ToolFailedError(self)
+        return self

@@ -1,0 +1,192 @@
+"""What the gRPC edge needs from the daemon behind it.
+
+The daemon's own classes satisfy these protocols; tests pass doubles held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from hermesd.model.call import Caller, CallRequest, Result
+from hermesd.model.definition import ToolDefinition
+from hermesd.model.status import PluginStatus, ReloadReport, Standing
+
+Emit = Callable[[str, dict[str, object]], None]
+ItemT_co = TypeVar("ItemT_co", covariant=True)
+
+
+class Calls(Protocol):
+    """The one dispatcher."""
+
+    async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
+        """Never raises for a tool's failure. AlreadyExistsError, DrainingError."""
+
+    def cancel(self, request_id: str, caller: Caller) -> bool:
+        """False: that caller has no such call in flight."""
+
+
+class Entry(Protocol):
+    """A tool as it is served."""
+
+    @property
+    def definition(self) -> ToolDefinition: ...
+    @property
+    def plugin(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    def standing(self) -> Standing: ...
+
+
+class Catalogue(Protocol):
+    """An immutable snapshot of all tools, sorted by name."""
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def tools(self) -> Mapping[str, Entry]: ...
+    def find(self, name: str) -> Entry | None: ...
+
+
+class Watchable(Protocol[ItemT_co]):
+    """A numbered history that can be followed."""
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest item; 0 before the first."""
+
+    def watch(self, after_seq: int | None = None) -> AsyncIterator[ItemT_co]:
+        """Each item after `after_seq`, without gaps. FellBehindError when one that it owes is gone."""
+
+
+class ToolChange(Protocol):
+    @property
+    def seq(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def generation(self) -> int: ...
+
+
+class Registry(Watchable[ToolChange], Protocol):
+    """Where the present catalogue is found and its changes are followed."""
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+
+class Event(Protocol):
+    @property
+    def seq(self) -> int: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, object]: ...
+
+
+class Events(Watchable[Event], Protocol):
+    """The daemon's events."""
+
+    def recent(self, count: int) -> Sequence[Event]:
+        """The newest `count` events that are kept, oldest first."""
+
+
+class Reload(Protocol):
+    async def reload(
+        self,
+        *,
+        name: str = "",
+        dry_run: bool = False,
+        atomic: bool = False,
+        no_wait: bool = False,
+        if_revision: str = "",
+        cause: str = "rpc",
+    ) -> ReloadReport:
+        """NotFoundError, ConflictError."""
+
+    def plugins(self) -> Sequence[PluginStatus]: ...
+
+
+class EffectiveValue(Protocol):
+    @property
+    def key(self) -> str: ...
+    @property
+    def value_json(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+
+
+class HistoryEntry(Protocol):
+    @property
+    def digest(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def first_served(self) -> datetime: ...
+    @property
+    def last_served(self) -> datetime: ...
+
+
+class LogLine(Protocol):
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def plugin(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, object]: ...
+
+
+class Administration(Protocol):
+    """What the operator can see and do.
+
+    `permissions` has the shape of a manifest's permissions; an empty one revokes everything.
+    NotFoundError for a plugin or tool that does not exist, PreconditionError where the configuration
+    file speaks or the object is in the wrong state.
+    """
+
+    async def status(self) -> dict[str, object]: ...
+    async def effective_config(self) -> Sequence[EffectiveValue]: ...
+    async def drain(self) -> None: ...
+    async def resume(self) -> None: ...
+    async def shutdown(self) -> None:
+        """Begins to end the daemon and returns at once."""
+
+    async def dump_state(self) -> dict[str, object]: ...
+    async def trust_plugin(
+        self, name: str, digest: str, isolation: str, follow: bool, caller: Caller
+    ) -> PluginStatus: ...
+    async def untrust_plugin(self, name: str, caller: Caller) -> PluginStatus: ...
+    async def grant_plugin(
+        self, name: str, permissions: Mapping[str, object], caller: Caller
+    ) -> PluginStatus: ...
+    async def revoke_plugin(
+        self, name: str, permissions: Mapping[str, object], caller: Caller
+    ) -> PluginStatus: ...
+    async def set_plugin(self, name: str, enabled: bool, caller: Caller) -> PluginStatus: ...
+    async def set_tool(self, name: str, enabled: bool, caller: Caller) -> object: ...
+    async def rollback_plugin(self, name: str, digest: str, caller: Caller) -> PluginStatus: ...
+    async def plugin_history(self, name: str) -> Sequence[HistoryEntry]:
+        """Newest first."""
+
+    def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[LogLine]: ...

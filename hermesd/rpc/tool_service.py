@@ -1,0 +1,229 @@
+"""ToolService: list, look up, call, cancel and watch tools."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
+from hermesd.clock import Clock
+from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
+from hermesd.model.call import CallRequest, Code, Result
+from hermesd.model.name import nearest
+from hermesd.rpc import paging
+from hermesd.rpc.call_events import CallEvents
+from hermesd.rpc.closing import OpenStreams
+from hermesd.rpc.fault import UnsupportedError
+from hermesd.rpc.interceptor import Context, caller_of_call
+from hermesd.rpc.ports import Calls, Entry, Registry
+from hermesd.rpc.request_id import new_request_id
+from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
+
+DEADLINE_RESERVE_S = 0.020
+MAX_REQUEST_ID = 128
+MAX_SESSION_ID = 128
+MAX_METADATA = 32
+MAX_METADATA_CHARS = 1024
+#: Room for everything of an answer that is not its data.
+ENVELOPE_BYTES = 64 * 1024
+#: A deadline further away than this is none (grpc gives some 290 years for "no deadline").
+NO_DEADLINE_S = 10 * 365 * 86400
+
+#: Fields of a call whose feature this build lacks.
+UNSUPPORTED = ("idempotency_key", "confirmation_token", "detach", "tool_call_id", "append", "context_id")
+
+
+class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # generated, untyped
+    """Translates; the dispatcher decides. `max_message_bytes` bounds one answer."""
+
+    def __init__(
+        self, calls: Calls, registry: Registry, streams: OpenStreams, clock: Clock, max_message_bytes: int
+    ) -> None:
+        self._calls = calls
+        self._registry = registry
+        self._streams = streams
+        self._clock = clock
+        self._max_data_bytes = max_message_bytes - ENVELOPE_BYTES
+        self._messages = ToolMessages()
+
+    async def ListTools(
+        self, request: tool_pb2.ListToolsRequest, context: Context
+    ) -> tool_pb2.ListToolsResponse:
+        if request.session_id:
+            raise _unsupported("session_id")
+        size = paging.page_size(request.page_size)
+        question = f"tools {request.include_unavailable} {request.source!r} {request.domain!r}"
+        last = paging.after(request.page_token, question)
+        catalogue = self._registry.catalogue
+        self._messages.keep_only(catalogue.tools)
+        names = [name for name, entry in catalogue.tools.items() if _asked_for(entry, request)]
+        page, more = paging.slice_names(names, size, last)
+        return tool_pb2.ListToolsResponse(
+            tools=[self._messages.message(catalogue.tools[name]) for name in page],
+            next_page_token=paging.page_token(page[-1], question) if more else "",
+            generation=catalogue.generation,
+        )
+
+    async def GetTool(self, request: tool_pb2.GetToolRequest, context: Context) -> tool_pb2.GetToolResponse:
+        catalogue = self._registry.catalogue
+        entry = catalogue.find(request.name)
+        if entry is None:
+            raise not_found_tool(request.name, catalogue.tools)
+        return tool_pb2.GetToolResponse(tool=self._messages.message(entry), generation=catalogue.generation)
+
+    def tool_message(self, name: str) -> tool_pb2.Tool | None:
+        """The tool as it stands now, or None."""
+        entry = self._registry.catalogue.find(name)
+        return None if entry is None else self._messages.message(entry)
+
+    async def CallTool(
+        self, request: tool_pb2.CallToolRequest, context: Context
+    ) -> tool_pb2.CallToolResponse:
+        result = await self._calls.call(self._call_request(request, context))
+        return tool_pb2.CallToolResponse(result=result_message(self._bounded(result)))
+
+    async def StreamCallTool(self, request: tool_pb2.StreamCallToolRequest, context: Context) -> None:
+        call = self._call_request(request.call, context)
+        events: CallEvents[Result] = CallEvents()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run(call, events), name=f"call {call.request_id}")
+            await asyncio.sleep(0)  # a call that is refused at once is an error, not a stream
+            refused = events.failure
+            if refused is None:
+                await self._relay(call, events, context)
+                refused = events.failure
+        if refused is not None:
+            raise refused
+
+    async def _run(self, call: CallRequest, events: CallEvents[Result]) -> None:
+        try:
+            events.finish(await self._calls.call(call, events.emit))
+        except Exception as error:  # noqa: BLE001 - handed to the reader, which raises it
+            events.fail(error)
+
+    async def _relay(self, call: CallRequest, events: CallEvents[Result], context: Context) -> None:
+        started = tool_pb2.CallStarted(request_id=call.request_id)
+        await context.write(tool_pb2.StreamCallToolResponse(seq=1, started=started))
+        while (event := await events.next()) is not None:
+            await context.write(event_message(event))
+        if events.failure is None:
+            seq, result, dropped = events.end()
+            message = result_message(self._bounded(result))
+            await context.write(
+                tool_pb2.StreamCallToolResponse(seq=seq, result=message, dropped_logs=dropped)
+            )
+
+    async def CancelCall(
+        self, request: tool_pb2.CancelCallRequest, context: Context
+    ) -> tool_pb2.CancelCallResponse:
+        if not request.request_id:
+            raise InvalidRequestError("request_id is empty", remedy="name the call to cancel")
+        if not self._calls.cancel(request.request_id, caller_of_call.get()):
+            raise NotFoundError(f"there is no call {request.request_id!r} in flight")
+        return tool_pb2.CancelCallResponse()
+
+    async def WatchTools(self, request: tool_pb2.WatchToolsRequest, context: Context) -> None:
+        begin = begin_after(request, self._registry.last_seq)
+        changes = self._registry.watch(begin)
+        generation = self._registry.catalogue.generation
+        started = tool_pb2.WatchStarted(generation=generation)
+        await context.write(tool_pb2.WatchToolsResponse(seq=begin, started=started))
+        async for each in self._streams.each(changes):
+            change = tool_pb2.ToolChange(kind=each.kind, name=each.name, generation=each.generation)
+            await context.write(tool_pb2.WatchToolsResponse(seq=each.seq, change=change))
+
+    def _call_request(self, request: tool_pb2.CallToolRequest, context: Context) -> CallRequest:
+        _check_call(request)
+        remaining = context.time_remaining()
+        deadline = None
+        if remaining is not None and remaining < NO_DEADLINE_S:
+            deadline = self._clock.monotonic() + remaining - DEADLINE_RESERVE_S
+        return CallRequest(
+            tool=request.name,
+            arguments_json=request.arguments_json or "{}",
+            request_id=request.request_id or new_request_id(),
+            caller=caller_of_call.get(),
+            session_id=request.session_id,
+            timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,
+            deadline=deadline,
+            metadata=dict(request.metadata) if request.metadata else {},
+        )
+
+    def _bounded(self, result: Result) -> Result:
+        """The result, or INVALID_RESULT when its data would not fit into one message."""
+        text = result.data_json
+        limit = self._max_data_bytes
+        if len(text) * 4 <= limit:
+            return result
+        size = len(text.encode("utf-8", "replace"))
+        if size <= limit:
+            return result
+        reason = {"reason": "too_large", "remedy": "ask for less, or have the tool write a file and name it"}
+        return replace(
+            result,
+            code=Code.INVALID_RESULT,
+            message=f"the result has {size} bytes, more than the {limit} that one answer can carry",
+            data_json="null",
+            retryable=False,
+            detail={**result.detail, **reason},
+        )
+
+
+def begin_after(request: object, last_seq: int) -> int:
+    """After which event a watch begins. OUT_OF_RANGE for one that has not happened yet."""
+    if not request.HasField("after_seq"):  # type: ignore[attr-defined] # any of the watch requests
+        return last_seq
+    asked: int = request.after_seq  # type: ignore[attr-defined]
+    if asked < 0:
+        raise InvalidRequestError(f"after_seq {asked} is negative")
+    if asked > last_seq:
+        raise FellBehindError(
+            f"after_seq {asked} has not happened yet; the daemon was restarted since",
+            remedy="read the present state again and watch from now on",
+        )
+    return asked
+
+
+def not_found_tool(name: str, known: object) -> NotFoundError:
+    """No such tool; the nearest names are in the remedy."""
+    near = nearest(name, known)  # type: ignore[arg-type] # any iterable of names
+    remedy = f"did you mean {', '.join(near)}?" if near else "list the tools to see their names"
+    return NotFoundError(f"there is no tool {name!r}", remedy=remedy)
+
+
+def _asked_for(entry: Entry, request: tool_pb2.ListToolsRequest) -> bool:
+    if request.source and entry.source != request.source:
+        return False
+    if request.domain and entry.definition.domain != request.domain:
+        return False
+    return request.include_unavailable or entry.standing().state in CALLABLE_STATES
+
+
+def _check_call(request: tool_pb2.CallToolRequest) -> None:
+    """Refuse a request that cannot be a call. The arguments are the dispatcher's to judge."""
+    if not request.name:
+        raise InvalidRequestError("name is empty", remedy="name the tool to call")
+    for field in UNSUPPORTED:
+        if getattr(request, field):
+            raise _unsupported(field)
+    if len(request.request_id) > MAX_REQUEST_ID or not _plain(request.request_id):
+        raise InvalidRequestError(f"request_id must be at most {MAX_REQUEST_ID} printable characters")
+    if len(request.session_id) > MAX_SESSION_ID or not _plain(request.session_id):
+        raise InvalidRequestError(f"session_id must be at most {MAX_SESSION_ID} printable characters")
+    if request.HasField("timeout_ms") and request.timeout_ms < 1:
+        raise InvalidRequestError(f"timeout_ms must be at least 1, got {request.timeout_ms}")
+    if len(request.metadata) > MAX_METADATA:
+        raise InvalidRequestError(f"metadata has {len(request.metadata)} entries, more than {MAX_METADATA}")
+    for key, value in request.metadata.items():
+        if len(key) + len(value) > MAX_METADATA_CHARS:
+            raise InvalidRequestError(f"metadata {key[:50]!r} is longer than {MAX_METADATA_CHARS} characters")
+
+
+def _plain(text: str) -> bool:
+    return not text or text.isprintable()
+
+
+def _unsupported(field: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"this build does not have {field}", remedy=f"leave {field} out, or use a build that has it"
+    )
