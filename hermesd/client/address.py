@@ -85,7 +85,7 @@ def choose_address(explicit: str | None, environ: Mapping[str, str], *, is_root:
     if given:
         address = parse_address(given)
         return Choice(address, (str(address),))
-    candidates = [parse_address(each) for each in client_addresses(environ, is_root)]
+    candidates = [parse_address(each) for each in client_addresses(environ)]
     tried = tuple(str(each) for each in candidates)
     for each in candidates:
         if os.path.exists(each.path):

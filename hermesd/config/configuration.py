@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from hermesd.config.effective import EffectiveValue
+from hermesd.config.effective import EffectiveValue, dotted
+from hermesd.config.fault import Place
+from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions
 from hermesd.errors import Rejection
-
-
-class Place(NamedTuple):
-    """Where a value was written; line and column count from 1."""
-
-    file: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +79,7 @@ class Plugins:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionChars:
-    """Lengths of a tool's description: from `warn` on a warning, above `max` cut."""
+    """Lengths of a tool's description: longer than `warn`: a warning, than `max`: refused."""
 
     warn: int = 500
     max: int = 2000
@@ -111,6 +105,14 @@ class Telemetry:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Dotted keys. `live`: a reload applies them. `restart`: it reports them and the old value stays."""
+
+    live: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """One reading of the operator's files; immutable, so that a reload swaps it whole.
 
@@ -130,14 +132,20 @@ class Configuration:
     files: tuple[Path, ...]
     watched: tuple[Path, ...]
     include_globs: tuple[str, ...]
-    _effective: tuple[EffectiveValue, ...] = field(repr=False)
-    _places: Mapping[str, Place] = field(repr=False)
-    _fingerprints: Mapping[str, str] = field(repr=False)
+    origins: Origins = field(repr=False, compare=False)
 
     def effective(self) -> list[EffectiveValue]:
         """Each value in force with its origin, sorted by key, secrets masked."""
-        return list(self._effective)
+        return self.origins.effective()
 
-    def place(self, dotted: str) -> Place | None:
+    def place(self, key: str) -> Place | None:
         """Where the operator wrote `plugins.trusted.orders`, a section or a value; None when nowhere."""
-        return self._places.get(dotted)
+        return self.origins.place_of(key)
+
+    def changes(self, newer: Configuration) -> Changes:
+        """The keys whose effective value differs in `newer`, by what a running daemon can do about it."""
+        keys = self.origins.differing(newer.origins)
+        return Changes(
+            live=tuple(dotted(key) for key in keys if newer.origins.reload_of(key) == "live"),
+            restart=tuple(dotted(key) for key in keys if newer.origins.reload_of(key) == "restart"),
+        )

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from hermesd.model.digest import digest_of
-
 MASK = "********"
 #: Names whose value is nobody's business, wherever they stand in a free-form mapping.
 SECRET_WORDS = re.compile(
@@ -49,7 +47,7 @@ def dotted(path: PathParts) -> str:
     """`plugins.dirs[0]`: how messages write a path."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+        text += f"[{part}]" if isinstance(part, int) else (f".{part[:100]}" if text else part[:100])
     return text
 
 
@@ -71,16 +69,22 @@ def masked(value: object, path: PathParts, secret: frozenset[PathParts]) -> obje
     return _URL_PASSWORD.sub(rf"\g<1>{MASK}@", value) if isinstance(value, str) else value
 
 
-def effective_digest(tree: Mapping[str, object], secret: frozenset[PathParts]) -> str:
-    """Changes with every effective value. A secret enters as a hash bound to its key, never as it is."""
-    return digest_of({dotted(path): _sealed(value, path, secret) for path, value in flatten(tree)})
-
-
-def _sealed(value: object, path: PathParts, secret: frozenset[PathParts]) -> object:
-    if masked(value, path, secret) == value or isinstance(value, Path):
-        return str(value) if isinstance(value, Path) else value
-    text = json.dumps([dotted(path), value], default=str, ensure_ascii=False)
+def fingerprint(value: object, path: PathParts, secret: frozenset[PathParts]) -> object:
+    """What the configuration's digest takes of a value: itself, or of a secret a hash bound to its key."""
+    shown = masked(value, path, secret)
+    if shown == jsonable(value):
+        return shown
+    text = json.dumps([dotted(path), jsonable(value)], ensure_ascii=False)
     return {"sha256": sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+
+def jsonable(value: object) -> object:
+    """A copy in JSON types; nothing is masked."""
+    if isinstance(value, Mapping):
+        return {key: jsonable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _telling(key: object) -> bool:

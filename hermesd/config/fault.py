@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 MAX_DEPTH = 64
+
+
+class Place(NamedTuple):
+    """Where something was written; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
 
 
 class TextFault(Exception):  # noqa: N818 - reported as a ConfigError or PluginError by who asked for the text

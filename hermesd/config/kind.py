@@ -179,9 +179,7 @@ class Number:
         number = _number(value) if isinstance(value, Expanded) else value
         if isinstance(number, bool) or not isinstance(number, int | float):
             at.expected(f"a {self.label}", value)
-        elif self.whole and number != int(number):
-            at.expected(f"a {self.label}", number)
-        elif not self.minimum <= number <= self.maximum:
+        elif not self.minimum <= number <= self.maximum or (self.whole and number != int(number)):
             at.expected(f"a {self.label}", number)
         else:
             return int(number) if self.whole else number

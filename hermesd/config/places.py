@@ -1,20 +1,78 @@
-"""Where things are when nobody says. Imports next to nothing, so that clients start fast."""
+"""Where things are when nobody says: pure functions of the environment and of being root.
+
+Imports nothing heavy: `hermesd ctl` uses it on every start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-SOCKET_NAME = "hermesd.sock"
+SOCKET = "hermesd.sock"
+CONFIG_NAMES = ("hermesd.yaml", "hermesd.yml", "hermesd.json")
 
 
-def client_addresses(environ: Mapping[str, str], is_root: bool) -> list[str]:
-    """Where a client looks for the daemon, in this order: the first that exists is meant.
+def config_path(explicit: Path | None, environ: Mapping[str, str], is_root: bool) -> tuple[Path, ...]:
+    """The candidates for the configuration file, best first.
 
-    Root and others look at the same places; which of them a daemon chose depended on who it is.
+    One alone when it was named, by an option or `HERMESD_CONFIG`: then it must exist.
     """
-    folders = [each for each in environ.get("RUNTIME_DIRECTORY", "").split(":") if each.startswith("/")]
-    session = environ.get("XDG_RUNTIME_DIR", "")
-    if session.startswith("/"):
-        folders.append(f"{session.rstrip('/')}/hermesd")
-    folders.append("/run/hermesd")
-    return [f"unix:{folder.rstrip('/')}/{SOCKET_NAME}" for folder in folders]
+    named = explicit or (Path(environ["HERMESD_CONFIG"]) if environ.get("HERMESD_CONFIG") else None)
+    if named is not None:
+        return (named,)
+    folder = config_folder(environ, is_root)
+    return tuple(folder / name for name in CONFIG_NAMES) if folder is not None else ()
+
+
+def is_config_named(explicit: Path | None, environ: Mapping[str, str]) -> bool:
+    """Whether somebody named the file, so that its absence is an error."""
+    return explicit is not None or bool(environ.get("HERMESD_CONFIG"))
+
+
+def config_folder(environ: Mapping[str, str], is_root: bool) -> Path | None:
+    """`/etc/hermesd`, or the user's own; None when the environment names no home."""
+    return Path("/etc/hermesd") if is_root else _user_folder(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def data_dir(environ: Mapping[str, str], is_root: bool) -> Path | None:
+    """Where the data is kept unless an option or the configuration says; None when nothing names a place."""
+    state = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if state:
+        return Path(state)
+    return Path("/var/lib/hermesd") if is_root else _user_folder(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def listen_address(environ: Mapping[str, str], is_root: bool) -> str | None:
+    """The socket that `serve` listens on unless it is told; None when nothing names a place for it."""
+    runtime = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    if runtime:
+        return f"unix:{Path(runtime) / SOCKET}"
+    if is_root:
+        return f"unix:/run/hermesd/{SOCKET}"
+    user = environ.get("XDG_RUNTIME_DIR", "")
+    return f"unix:{Path(user) / 'hermesd' / SOCKET}" if user.startswith("/") else None
+
+
+def client_addresses(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a client looks for the daemon, in order: the first whose socket exists.
+
+    One alone when `HERMESD_ADDRESS` names it.
+    """
+    if environ.get("HERMESD_ADDRESS"):
+        return (environ["HERMESD_ADDRESS"],)
+    found = []
+    if runtime := environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]:
+        found.append(f"unix:{Path(runtime) / SOCKET}")
+    if (user := environ.get("XDG_RUNTIME_DIR", "")).startswith("/"):
+        found.append(f"unix:{Path(user) / 'hermesd' / SOCKET}")
+    found.append(f"unix:/run/hermesd/{SOCKET}")
+    return tuple(dict.fromkeys(found))
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:
+    """The XDG folder. A relative value is to be ignored, says the XDG specification."""
+    named = environ.get(variable, "")
+    if named.startswith("/"):
+        return Path(named) / "hermesd"
+    home = environ.get("HOME", "")
+    return Path(home) / below_home / "hermesd" if home.startswith("/") else None

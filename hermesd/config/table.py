@@ -1,0 +1,318 @@
+"""Every key of `hermesd.yaml` whose feature this build has."""
+
+from __future__ import annotations
+
+from hermesd.config.key import Key, Table
+from hermesd.config.kind import (
+    DIGEST,
+    Choice,
+    Either,
+    Everything,
+    FilePath,
+    Flag,
+    Grant,
+    ListOf,
+    LoopbackAddress,
+    Number,
+    Open,
+    Text,
+    UnixAddress,
+)
+from hermesd.config.later import LATER, TIMEOUTS_LATER
+from hermesd.config.permission import SECRET_NAME
+from hermesd.model.name import plugin_name_fault
+
+SECONDS = Number(minimum=0, maximum=86_400)
+SOME_SECONDS = Number(minimum=0.05, maximum=86_400)
+MILLISECONDS = Number(minimum=0, maximum=86_400_000, whole=True)
+SOME_MILLISECONDS = Number(minimum=1, maximum=86_400_000, whole=True)
+
+
+def secret_name_fault(name: str) -> str | None:
+    if SECRET_NAME.match(name) is None:
+        return "a secret's name has letters, digits and '_' only, and begins with no digit"
+    return None
+
+
+_SERVER = (
+    Key(
+        "include",
+        ListOf(Text()),
+        "live",
+        "Files or globs to read as well, in name order; relative to this file. "
+        "A name that stands in two files is an error.",
+        (),
+    ),
+    Key("server", None, "live", "Where the daemon listens, and for how much."),
+    Key(
+        "server.listen",
+        ListOf(UnixAddress()),
+        "restart",
+        "Where the operator reaches the daemon: the socket's mode is "
+        "0600, or 0660 with `socket_group`; without a token the caller is the operator.",
+        (),
+        shown="`unix:` and `hermesd.sock` in the run-time folder",
+    ),
+    Key(
+        "server.socket_group",
+        Text(),
+        "restart",
+        "The group that may use the socket; empty: the daemon's user alone.",
+        "",
+    ),
+    Key(
+        "server.http",
+        LoopbackAddress(),
+        "restart",
+        "Where `/healthz`, `/readyz` and `/metrics` are served; empty: nowhere.",
+        "",
+    ),
+    Key("server.limits", None, "restart", "Bounds of the gRPC server."),
+    Key("server.limits.message_mb", Number(1, 1024, whole=True), "restart", "Largest message, in MiB.", 16),
+    Key(
+        "server.limits.max_concurrent_streams",
+        Number(1, 65_535, whole=True),
+        "restart",
+        "Calls that one connection may have open at once.",
+        256,
+    ),
+    Key(
+        "server.limits.keepalive_min_s",
+        Number(1, 7200),
+        "restart",
+        "Shortest time between a client's pings, in seconds.",
+        10,
+    ),
+    Key(
+        "server.drain_timeout_s",
+        SECONDS,
+        "live",
+        "How long calls in flight may take to end when the daemon stops or an "
+        "instance is replaced, in seconds.",
+        30,
+    ),
+    Key(
+        "data_dir",
+        FilePath(),
+        "restart",
+        "Where the daemon keeps what it must not lose.",
+        shown="the state folder of section 1 of the command line",
+    ),
+)
+
+_PLUGINS = (
+    Key("plugins", None, "live", "Where plugins come from and which of them are trusted."),
+    Key(
+        "plugins.dirs", ListOf(FilePath()), "live", "Folders to look for drop-in plugins in.", (), joins=True
+    ),
+    Key(
+        "plugins.entry_points",
+        Either((Everything(), ListOf(Text()))),
+        "live",
+        "Installed distributions whose `hermesd` entry "
+        "points run; others are listed as found, not enabled. `true`: all of them, with a warning.",
+        (),
+        joins=True,
+    ),
+    Key(
+        "plugins.trusted",
+        None,
+        "live",
+        "Drop-in plugins that may run in process, by name; a digest alone stands for `{digest: …}`.",
+    ),
+    Key(
+        "plugins.trusted.*", None, "live", "One trusted plugin.", short="digest", name_fault=plugin_name_fault
+    ),
+    Key(
+        "plugins.trusted.*.digest",
+        DIGEST,
+        "live",
+        "The content that is trusted, as `ctl plugins trust` prints it.",
+        "",
+    ),
+    Key(
+        "plugins.trusted.*.isolation",
+        Choice(("inprocess", "process")),
+        "live",
+        "`inprocess`: in the daemon; `process`: in a worker process of its own.",
+        "inprocess",
+    ),
+    Key(
+        "plugins.trusted.*.follow",
+        Flag(),
+        "live",
+        "Trust whatever the folder holds: for development. Needs no digest.",
+        False,
+    ),
+    Key(
+        "plugins.trusted.*.grant",
+        Grant(),
+        "live",
+        "What is granted of what the manifest asks.",
+        None,
+        shown="nothing said here",
+    ),
+    Key(
+        "plugins.settings",
+        None,
+        "live",
+        "Settings of plugins, by name; given to the plugin as `ctx.settings`.",
+    ),
+    Key(
+        "plugins.settings.*",
+        Open(),
+        "live",
+        "One plugin's settings, checked against its manifest's `settings` schema.",
+        name_fault=plugin_name_fault,
+    ),
+    Key(
+        "plugins.prepare_timeout_s",
+        SOME_SECONDS,
+        "live",
+        "How long a plugin may take to load and start, in seconds.",
+        30,
+    ),
+    Key(
+        "plugins.close_timeout_s",
+        SOME_SECONDS,
+        "live",
+        "How long a plugin may take to shut down, in seconds.",
+        5,
+    ),
+    Key(
+        "plugins.commit_window_s",
+        SECONDS,
+        "live",
+        "How long a reload waits for plugins to become ready before it commits those that are, in seconds.",
+        2,
+    ),
+    Key(
+        "plugins.rescan_s",
+        Number(0.2, 86_400),
+        "live",
+        "How often the folders are compared with what was read, whatever the file events say, in seconds.",
+        10,
+    ),
+    Key(
+        "plugins.settle_ms",
+        MILLISECONDS,
+        "live",
+        "How long a change must have stood still before it is read, in milliseconds.",
+        75,
+    ),
+    Key(
+        "plugins.unsettled_s",
+        SECONDS,
+        "live",
+        "How long a file that is still being written, or has become empty, is waited for, in seconds.",
+        10,
+    ),
+    Key(
+        "plugins.max_stray_threads",
+        Number(1, 1000, whole=True),
+        "live",
+        "Threads of one plugin that may outlive their deadline before its tools become unavailable.",
+        4,
+    ),
+    Key(
+        "plugins.idle_stop_s",
+        SECONDS,
+        "live",
+        "A worker process without calls is stopped after so many seconds; 0: never.",
+        300,
+    ),
+    Key(
+        "plugins.kept_contents",
+        Number(1, 1000, whole=True),
+        "live",
+        "Contents of each plugin that are kept for `ctl plugins rollback`.",
+        5,
+    ),
+    Key("plugins.watch", Flag(), "restart", "Reload by itself when files change.", True),
+)
+
+_DEFAULTS = (
+    Key("defaults", None, "live", "What holds for a tool that says nothing itself."),
+    Key(
+        "defaults.timeouts_ms",
+        None,
+        "live",
+        "How long a call may take, by the tool's source or `timeout_class`, in milliseconds.",
+    ),
+    Key("defaults.timeouts_ms.python", SOME_MILLISECONDS, "live", "Python functions.", 3000),
+    Key(
+        "defaults.timeouts_ms.batch", SOME_MILLISECONDS, "live", "Tools with `timeout_class: batch`.", 15_000
+    ),
+    *TIMEOUTS_LATER,
+    Key(
+        "defaults.max_timeout_ms",
+        SOME_MILLISECONDS,
+        "live",
+        "Ceiling for what progress may extend, in milliseconds.",
+        300_000,
+    ),
+    Key(
+        "defaults.max_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of one tool that run at once.",
+        16,
+    ),
+    Key(
+        "defaults.queue_ms",
+        MILLISECONDS,
+        "live",
+        "How long a call waits for its turn, in milliseconds.",
+        1000,
+    ),
+    Key("defaults.description_chars", None, "live", "Length of a tool's description."),
+    Key(
+        "defaults.description_chars.warn",
+        Number(1, 1_000_000, whole=True),
+        "live",
+        "Longer ones are warned about.",
+        500,
+    ),
+    Key(
+        "defaults.description_chars.max",
+        Number(1, 1_000_000, whole=True),
+        "live",
+        "Longer ones are refused.",
+        2000,
+    ),
+)
+
+_REST = (
+    Key(
+        "secrets",
+        None,
+        "live",
+        "Values of secrets, by name, for the plugins that were granted the name.",
+        secret=True,
+    ),
+    Key(
+        "secrets.*",
+        Text(),
+        "live",
+        "One secret; best as `${file:PATH}`.",
+        secret=True,
+        name_fault=secret_name_fault,
+    ),
+    Key("telemetry", None, "live", "Logs and metrics."),
+    Key(
+        "telemetry.log_dir",
+        FilePath(),
+        "restart",
+        "Where the lines of plugins are kept.",
+        shown="`logs` in the data dir",
+    ),
+    Key(
+        "telemetry.metrics_open",
+        Choice(("loopback", "never")),
+        "live",
+        "`loopback`: `/metrics` asks nobody on this machine for an identity; `never`: it always asks.",
+        "loopback",
+    ),
+)
+
+TABLE = Table((*_SERVER, *_PLUGINS, *_DEFAULTS, *_REST, *LATER))
