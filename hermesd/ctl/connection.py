@@ -1,4 +1,4 @@
-"""The way to the daemon: one client for one command, opened late, closed always, its errors as exit statuses."""
+"""The way to the daemon: one client for one command, opened late and closed always."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def whole_list(fetch: Callable[[int, str], Any]) -> Any:
 def names(ctx: click.Context, kind: Literal["tools", "plugins"], timeout_s: float) -> list[str]:
     """The names of all tools or plugins, for completion: [] when no daemon answers in `timeout_s`."""
     # A shell shows whatever a completion writes in the middle of the line that somebody types.
-    with contextlib.suppress(HermesdError, click.ClickException, OSError):
-        with _client(Flags.of(ctx), timeout_s) as client:
-            listed = client.tools(include_unavailable=True) if kind == "tools" else client.plugins()
-            return [each.name for each in listed]
+    silent = contextlib.suppress(HermesdError, click.ClickException, OSError)
+    with silent, _client(Flags.of(ctx), timeout_s) as client:
+        listed = client.tools(include_unavailable=True) if kind == "tools" else client.plugins()
+        return [each.name for each in listed]
     return []
 
 

@@ -37,7 +37,7 @@ def time_text(stamp: Any) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _field(field: FieldDescriptor, value: Any) -> object:
+def _field(field: Any, value: Any) -> object:
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         of = entry.fields_by_name["value"]
@@ -47,7 +47,7 @@ def _field(field: FieldDescriptor, value: Any) -> object:
     return _scalar(field, value)
 
 
-def _scalar(field: FieldDescriptor, value: Any) -> object:
+def _scalar(field: Any, value: Any) -> object:
     if field.message_type is not None:
         if field.message_type.full_name == "google.protobuf.Timestamp":
             return time_text(value)

@@ -99,7 +99,7 @@ def _permission_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--all", "everything", is_flag=True, help="All that the manifest asks for.")
 @click.pass_context
 def grant(
-    ctx: click.Context, name: str, everything: bool, memory_mb: int | None, **named: tuple[str, ...]
+    ctx: click.Context, /, name: str, everything: bool, memory_mb: int | None, **named: tuple[str, ...]
 ) -> None:
     wanted = _permissions(named, memory_mb)
     if bool(wanted) == everything:
@@ -122,7 +122,7 @@ def grant(
 @_permission_options
 @click.option("--all", "everything", is_flag=True, help="Every permission.")
 @click.pass_context
-def revoke(ctx: click.Context, name: str, everything: bool, **named: tuple[str, ...]) -> None:
+def revoke(ctx: click.Context, /, name: str, everything: bool, **named: tuple[str, ...]) -> None:
     wanted = _permissions(named, None)
     if bool(wanted) == everything:
         raise click.UsageError("name the permissions to take back, or give --all")

@@ -82,7 +82,7 @@ def call(
         if stream:
             result = _streamed(screen, daemon.stream_call_tool(name, arguments, **options))
         else:
-            answer = daemon.call_tool(name, arguments, **options).message_pb
+            answer = daemon.call_tool(name, arguments, **options).response
             result = answer.result
             if screen.as_json:
                 screen.document(message_json(answer))

@@ -99,10 +99,7 @@ class Failure(click.ClickException):
     def __init__(self, message: str, remedy: str = "", status: ExitStatus = ExitStatus.FAILED) -> None:
         super().__init__(message)
         self.remedy = remedy
-        self.exit_code = int(status)
-
-    def show(self, file: Any = None) -> None:
-        report(self.message, self.remedy)
+        self.status = status
 
 
 def status_of(error: Exception) -> int:
@@ -110,6 +107,9 @@ def status_of(error: Exception) -> int:
     if isinstance(error, click.exceptions.Abort):
         interrupted = isinstance(error.__cause__, KeyboardInterrupt)
         return ExitStatus.INTERRUPTED if interrupted else ExitStatus.FAILED
+    if isinstance(error, Failure):
+        report(error.message, error.remedy)
+        return error.status
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
