@@ -71,6 +71,7 @@ class Client:
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
@@ -84,6 +85,7 @@ class Client:
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            confirmation_token=confirmation_token,
             metadata=metadata,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
@@ -98,6 +100,7 @@ class Client:
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> Iterator[tool_pb2.StreamCallToolResponse]:
         """Call a tool and see its progress and log lines: `started` first, `result` last.
@@ -110,6 +113,7 @@ class Client:
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            confirmation_token=confirmation_token,
             metadata=metadata,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)

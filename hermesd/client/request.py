@@ -45,6 +45,7 @@ def call_request(
     session_id: str = "",
     request_id: str = "",
     timeout_ms: int | None = None,
+    confirmation_token: str = "",
     metadata: Mapping[str, str] | None = None,
 ) -> tool_pb2.CallToolRequest:
     """A call. `arguments` are Python values, or JSON text that is passed on as it is."""
@@ -54,6 +55,7 @@ def call_request(
         session_id=session_id,
         request_id=request_id,
         timeout_ms=timeout_ms,
+        confirmation_token=confirmation_token,
         metadata=dict(metadata or {}),
     )
 

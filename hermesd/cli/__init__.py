@@ -1,0 +1,1 @@
+"""Commands that work on this machine: serve, check, init, plugin, doctor, completion."""

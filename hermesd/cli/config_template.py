@@ -1,0 +1,78 @@
+"""What `hermesd init` writes: a configuration in which every line is true.
+
+A line that begins with `#` and a letter without a blank (`#server:`) is a setting at its default or an
+example; take the `#` away and it holds. A test loads the file as it is and with every such line in force.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+
+from hermesd.cli.plugin_template import plugin_files
+from hermesd.cli.scaffold import NewFile
+
+EXAMPLE_PLUGIN = "hello"
+
+_CONFIG = """\
+# hermesd.yaml: what the daemon serves, and how.
+#
+# After a change: `hermesd check`, then `hermesd ctl reload`. A file with a fault changes nothing.
+# Lines such as `#server:` are defaults and examples: take the `#` away. Relative paths are relative to this
+# file. ${NAME}, ${NAME:-default} and ${file:PATH} are expanded in values; a missing one is an error.
+
+# More files, merged in name order. A name that two files define is an error.
+#include: ["conf.d/*.yaml"]
+
+#server:
+  # Operators talk to this socket (mode 0600; 0660 with socket_group). Default: in the runtime folder.
+#  listen: ["unix:/run/hermesd/hermesd.sock"]
+  # /healthz, /readyz and /metrics. Default: off.
+#  http: "127.0.0.1:7480"
+  # How long calls in flight may go on when the daemon stops or a plugin is replaced.
+#  drain_timeout_s: 30
+#  limits: {message_mb: 16, max_concurrent_streams: 256, keepalive_min_s: 10}
+
+# Trust, kept contents and logs. Default: in the state folder of the system or of the user.
+#data_dir: /var/lib/hermesd
+
+plugins:
+  # Folders whose plugins are loaded: a folder with plugin.yaml, or a single .py file. A new one waits for
+  # `hermesd ctl plugins trust NAME`; the example in it does too.
+  dirs: ["plugins"]
+  # Installed packages (by distribution name) whose entry points may run.
+#  entry_points: ["hermesd-example-tools"]
+  # Trust that is written down here wins over `hermesd ctl plugins trust`. `follow` trusts every change, for
+  # development only; otherwise give the digest that `hermesd ctl plugins show` prints.
+#  trusted:
+#    hello: {follow: true, isolation: process}
+  # What a plugin reads as ctx.settings.
+#  settings:
+#    hello: {ending: "!"}
+#    files: {roots: ["/srv/data"]}
+
+# What holds for a tool that says nothing itself.
+#defaults:
+#  timeouts_ms: {python: 3000, batch: 15000}
+#  max_timeout_ms: 300000
+#  max_concurrency: 16
+#  queue_ms: 1000
+#  description_chars: {warn: 500, max: 2000}
+
+#telemetry:
+#  log_dir: logs
+#  metrics_open: loopback
+"""
+
+KEY_FILE = "store.key"
+
+
+def starter_files() -> dict[str, NewFile]:
+    """The files of a fresh configuration folder. The key is new each time: 32 random bytes in base64."""
+    files = {
+        "hermesd.yaml": NewFile(_CONFIG),
+        KEY_FILE: NewFile(base64.b64encode(os.urandom(32)).decode("ascii") + "\n", mode=0o600),
+    }
+    for relative, file in plugin_files(EXAMPLE_PLUGIN).items():
+        files[f"plugins/{EXAMPLE_PLUGIN}/{relative}"] = file
+    return files

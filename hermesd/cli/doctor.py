@@ -1,0 +1,180 @@
+"""`hermesd doctor`: examine this machine before, or while, the daemon runs on it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from hermesd.cli import examination, machine
+from hermesd.cli.examination import Finding, Listener
+from hermesd.config import places
+from hermesd.config.configuration import Configuration
+from hermesd.config.load import find_config, load_configuration
+from hermesd.errors import HermesdError, RejectedError
+from hermesd.terminal.exit_status import ExitStatus
+from hermesd.terminal.screen import Screen
+
+#: How long the daemon may take to say that it is there.
+TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the daemon would be started with: its file, what that says, and the faults of reading it."""
+
+    path: Path | None
+    configuration: Configuration | None
+    faults: tuple[str, ...]
+    data_dir: Path | None
+    listen: tuple[str, ...]
+
+
+@click.command(
+    help="""Examine this machine: interpreter, limits, permissions, disk, clock, addresses, the daemon itself.
+
+Changes nothing. Exit status 1 when anything would keep the daemon from working; warnings are no failure.""",
+    short_help="Examine this machine and say what to mend.",
+)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where the daemon keeps its state."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(config: Path | None, data_dir: Path | None, as_json: bool) -> ExitStatus:
+    setting = read_setting(config, data_dir, os.environ, is_root=os.geteuid() == 0)
+    findings = list(examine(setting, os.geteuid()))
+    screen = Screen.of_process(os.environ, as_json=as_json)
+    show_findings(screen, findings)
+    failed = any(each.state == "fail" for each in findings)
+    return ExitStatus.FAILED if failed else ExitStatus.DONE
+
+
+def show_findings(screen: Screen, findings: list[Finding]) -> None:
+    """A table for people, each remedy below; one document for programs."""
+    if screen.as_json:
+        ok = all(each.state != "fail" for each in findings)
+        screen.document({"ok": ok, "findings": [asdict(each) for each in findings]})
+        return
+    screen.table(
+        ["CHECK", "STATE", "FOUND"],
+        [[each.check, each.state, each.message] for each in findings],
+        state_column=1,
+    )
+    for each in findings:
+        if each.state != "ok":
+            screen.line(f"{each.check}: {each.remedy}", style=each.state)
+
+
+def read_setting(
+    config: Path | None, data_dir: Path | None, environ: Mapping[str, str], *, is_root: bool
+) -> Setting:
+    """What `serve` would use. A configuration that cannot be read leaves the defaults and its faults."""
+    faults: tuple[str, ...] = ()
+    configuration = path = None
+    try:
+        path = find_config(config, environ, is_root)
+        configuration = load_configuration(path, environ=environ, overrides={})
+    except RejectedError as error:
+        faults = tuple(str(each) for each in error.rejections)
+    except (HermesdError, OSError) as error:
+        faults = (str(error),)
+    configured = configuration.data_dir if configuration else None
+    usual = places.listen_address(environ, is_root)
+    return Setting(
+        path or config,
+        configuration,
+        faults,
+        data_dir or configured or places.data_dir(environ, is_root),
+        (configuration.server.listen if configuration else ()) or ((usual,) if usual else ()),
+    )
+
+
+def examine(setting: Setting, uid: int) -> Iterator[Finding]:
+    """Every check in the order in which a starting daemon would meet it."""
+    yield examination.check_python(machine.python_version(), free_threaded=machine.is_free_threaded())
+    yield examination.check_open_files(machine.open_files_limit())
+    yield examination.check_inotify(
+        machine.inotify_limit("max_user_watches"), machine.inotify_limit("max_user_instances")
+    )
+    yield from _files(setting, uid)
+    answer, fault, remedy = _ask_daemon(setting)
+    for address in _addresses(setting):
+        yield examination.check_listener(_listener(address, answer))
+    yield examination.check_daemon(answer, fault, remedy)
+
+
+def _files(setting: Setting, uid: int) -> Iterator[Finding]:
+    configuration = setting.configuration
+    warnings = [str(each) for each in configuration.warnings] if configuration else []
+    yield examination.check_config(setting.path, setting.faults, warnings)
+    files = list(configuration.files) if configuration else []
+    for file in files:
+        yield examination.check_not_writable_by_others("configuration file", machine.path_facts(file), uid)
+    for folder in configuration.plugins.dirs if configuration else ():
+        yield examination.check_not_writable_by_others("plugin folder", machine.path_facts(folder), uid)
+    if setting.data_dir is None:
+        yield Finding(
+            "data folder", "fail", "the environment names no place for it", "set HOME, or give --data-dir"
+        )
+    else:
+        parent = machine.nearest_folder(setting.data_dir.absolute())
+        yield examination.check_private(
+            "data folder",
+            machine.path_facts(setting.data_dir),
+            uid,
+            parent=machine.path_facts(parent),
+        )
+        yield examination.check_disk(parent, *machine.free_space(parent))
+    yield examination.check_clock(time.time(), machine.installed_at(), machine.newest(files))
+
+
+def _addresses(setting: Setting) -> list[str]:
+    http = setting.configuration.server.http if setting.configuration else ""
+    return [*setting.listen, *([http] if http else [])]
+
+
+def _listener(address: str, answer: Mapping[str, object] | None) -> Listener:
+    if address.startswith("unix:"):
+        return _unix_listener(address, Path(address.removeprefix("unix:")), answer)
+    host, _, port = address.rpartition(":")
+    holder = machine.listening_process(host.strip("[]"), int(port))
+    ours = answer is not None and f"(pid {answer['pid']})" in holder
+    return Listener(address, holder, ours)
+
+
+def _unix_listener(address: str, path: Path, answer: Mapping[str, object] | None) -> Listener:
+    if machine.unix_socket_answers(path):
+        ours = answer is not None and address in str(answer["addresses"])
+        return Listener(address, f"pid {answer['pid']}" if ours and answer else "another process", ours)
+    folder = machine.nearest_folder(path.parent)
+    if not machine.path_facts(folder).writable:
+        return Listener(address, fault=f"{folder} cannot be written")
+    return Listener(address)
+
+
+def _ask_daemon(setting: Setting) -> tuple[Mapping[str, object] | None, str, str]:
+    """The daemon's state, version, pid and addresses; or None, why, and what to do."""
+    from hermesd.client import Client  # noqa: PLC0415 - grpc: 90 ms that `doctor --help` does not pay
+
+    address = setting.listen[0] if setting.listen else None
+    try:
+        with Client(address, timeout_s=TIMEOUT_S) as client:
+            status = client.get_status()
+    except HermesdError as error:
+        return None, error.message, error.remedy or "hermesd serve"
+    return (
+        {
+            "version": status.version,
+            "state": status.state,
+            "pid": status.pid,
+            "addresses": list(status.addresses),
+            "rejected": len(status.reload.rejected),
+        },
+        "",
+        "",
+    )

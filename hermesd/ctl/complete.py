@@ -1,0 +1,25 @@
+"""Names of tools and plugins for the shell: quickly, or not at all."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from hermesd.ctl.connection import names
+
+#: A shell waits for this long at most; a person has pressed Tab.
+TIMEOUT_S = 0.2
+
+
+def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of tools that begin with what was typed; none when no daemon answers in time."""
+    return _matching(names(ctx, "tools", TIMEOUT_S), incomplete)
+
+
+def complete_plugin(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of plugins that begin with what was typed; none when no daemon answers in time."""
+    return _matching(names(ctx, "plugins", TIMEOUT_S), incomplete)
+
+
+def _matching(known: list[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in known if name.startswith(incomplete)]

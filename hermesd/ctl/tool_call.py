@@ -1,0 +1,156 @@
+"""`ctl tools call`: one call, its data on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TypedDict
+
+import click
+
+from hermesd.api.v1 import tool_pb2
+from hermesd.ctl.arguments import arguments_json
+from hermesd.ctl.complete import complete_tool
+from hermesd.ctl.connection import connect
+from hermesd.ctl.flag import CtlCommand
+from hermesd.ctl.message import message_json
+from hermesd.terminal.exit_status import ExitStatus
+from hermesd.terminal.screen import Screen, escape_json, json_text
+
+_STATUS = {
+    "OK": ExitStatus.DONE,
+    "PERMISSION_DENIED": ExitStatus.DENIED,
+    "CONFIRMATION_REQUIRED": ExitStatus.CONFIRMATION_REQUIRED,
+}
+
+#: Longer than any call that a daemon allows.
+LONGEST_CALL_S = 24 * 3600.0
+
+
+class Options(TypedDict):
+    """What a call may be given beside its arguments."""
+
+    session_id: str
+    timeout_ms: int | None
+    timeout_s: float | None
+    confirmation_token: str
+
+
+@click.command(
+    cls=CtlCommand,
+    help="""Call the tool NAME and print its data as JSON.
+
+\b
+Arguments:  --args '{"id": 7}'   a JSON object
+            --args @FILE         from a file
+            --args -             from stdin
+            key=value            a text; key:=JSON anything else
+
+On failure the code, every fault of the arguments and the remedy go to stderr, and the exit status is 1
+(4 not allowed, 5 a confirmation is required).""",
+    short_help="Call a tool and print its data.",
+)
+@click.argument("name", shell_complete=complete_tool)
+@click.argument("words", nargs=-1, metavar="[key=value | key:=JSON]...")
+@click.option("--args", metavar="JSON", help="All arguments as one JSON object, @FILE or - for stdin.")
+@click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Bound of the whole call.")
+@click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
+@click.option("--stream", is_flag=True, help="Show progress and log lines on the way.")
+@click.pass_context
+def call(
+    ctx: click.Context,
+    *,
+    name: str,
+    words: tuple[str, ...],
+    args: str | None,
+    session: str,
+    timeout_ms: int | None,
+    confirm: str,
+    stream: bool,
+) -> ExitStatus:
+    arguments = arguments_json(args, words, sys.stdin)
+    options: Options = {
+        "session_id": session,
+        "timeout_ms": timeout_ms,
+        # The daemon bounds every call; a shorter deadline here would cut tools that may take longer.
+        "timeout_s": LONGEST_CALL_S if timeout_ms is None else None,
+        "confirmation_token": confirm,
+    }
+    with connect(ctx) as (daemon, screen):
+        if stream:
+            result = _streamed(screen, daemon.stream_call_tool(name, arguments, **options))
+        else:
+            answer = daemon.call_tool(name, arguments, **options).response
+            result = answer.result
+            if screen.as_json:
+                screen.document(message_json(answer))
+    if not screen.as_json:
+        show_result(screen, result)
+    return _STATUS.get(result.code, ExitStatus.FAILED)
+
+
+def show_result(screen: Screen, result: tool_pb2.Result) -> None:
+    """Data on stdout when the tool answered; otherwise what was wrong and what to do, on stderr."""
+    if result.code == "OK":
+        show_data(screen, result.data_json)
+        if result.truncated:
+            screen.note("the data was cut: it is larger than this build hands out")
+        return
+    for text in failure_lines(result):
+        screen.note(text)
+
+
+def show_data(screen: Screen, data_json: str) -> None:
+    """JSON: indented on a terminal, as the tool answered it in a pipe."""
+    if screen.interactive:
+        screen.raw(json_text(json.loads(data_json), indent=2))
+    else:
+        screen.raw(escape_json(data_json))
+
+
+def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
+    """What a person needs to make the next call right."""
+    detail = json.loads(result.detail_json or "{}")
+    yield f"{result.code}: {result.message}"
+    for fault in detail.get("faults") or []:
+        got = fault.get("got")
+        said = "" if got is None else f" (got {json.dumps(got, ensure_ascii=False)})"
+        yield f"  {fault.get('path') or '/'}: {fault.get('problem')}{said}"
+        for key in ("hint", "ask_user"):
+            if fault.get(key):
+                yield f"      {fault[key]}"
+    if detail.get("nearest"):
+        yield f"  did you mean {', '.join(map(str, detail['nearest']))}?"
+    for key in ("reason", "summary", "confirmation_token", "expires_at", "retry_after_ms", "remedy"):
+        if detail.get(key):
+            yield f"  {key}: {detail[key]}"
+    if result.effect == "unknown":
+        yield "  effect: unknown; the tool may have done its work, look before you call again"
+    elif result.effect == "done":
+        yield "  effect: done; the tool has done its work, do not call again"
+    yield f"  request_id: {result.request_id}"
+
+
+def _streamed(screen: Screen, events: Iterable[tool_pb2.StreamCallToolResponse]) -> tool_pb2.Result:
+    result = tool_pb2.Result()
+    for event in events:
+        if screen.as_json:
+            screen.record(message_json(event))
+        elif event.HasField("progress"):
+            screen.progress(_progress(event.progress))
+        elif event.HasField("log"):
+            fields = f" {event.log.fields_json}" if event.log.fields_json not in ("", "{}") else ""
+            screen.note(f"{event.log.level}: {event.log.message}{fields}")
+        if event.HasField("result"):
+            result = event.result
+    screen.progress("")
+    return result
+
+
+def _progress(progress: tool_pb2.CallProgress) -> str:
+    if progress.HasField("total") and progress.total > 0:
+        share = min(100, int(100 * progress.done / progress.total))
+        return f"{share:3d}% {progress.message}".rstrip()
+    return f"{progress.done:g} {progress.message}".rstrip()

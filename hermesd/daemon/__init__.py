@@ -1,0 +1,1 @@
+"""The daemon: wires everything, owns start and stop order."""

@@ -1,0 +1,1 @@
+"""How the command line speaks: exit status, tables, colours, JSON documents, lazily loaded commands."""
