@@ -41,7 +41,7 @@ class SourceReading:
         notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
         state_dir: Path,
     ) -> None:
-        self._load = load
+        self.load = load
         self._sources = sources
         self._contents = contents
         self._grants = grants
@@ -96,7 +96,7 @@ class SourceReading:
         if present is not None and any(str(path) in unsettled for path in present.watched):
             return present, ()
         try:
-            self._configuration = self._load()
+            self._configuration = self.load()
         except ConfigError as error:
             if self._configuration is None:
                 raise
