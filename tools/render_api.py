@@ -34,8 +34,8 @@ unix socket, where a caller without a token is the operator; a token travels as 
 `authorization: Bearer …` and a wrong one is refused, never ignored. Messages are at most 16 MiB.
 
 Lists page: `page_size` (100 when absent, at most 1,000) and `page_token`, which stays good when what is
-listed changes. Streams begin with `started`; watches carry `seq` and resume with `after_seq`. Times are Timestamps,
-`…_json` fields JSON text. A field marked *optional* tells absent from 0.
+listed changes. Streams begin with `started`; watches carry `seq` and resume with `after_seq`. Times are
+Timestamps, `…_json` fields JSON text. A field marked *optional* tells absent from 0.
 
 A tool's failure is a result, with gRPC status OK. gRPC errors are about the request itself; each carries a
 `google.rpc.ErrorInfo` with domain `hermesd`, a reason, and in its metadata the `remedy`:
