@@ -1,0 +1,8 @@
+"""What plugin authors import: the standard library alone, so that a plugin runs in a bare container too."""
+
+from hermesd.plugin.context import PluginContext, ToolContext
+from hermesd.plugin.fault import ToolCallError, ToolError
+from hermesd.plugin.hook import hookimpl
+from hermesd.plugin.tool import tool
+
+__all__ = ["PluginContext", "ToolCallError", "ToolContext", "ToolError", "hookimpl", "tool"]

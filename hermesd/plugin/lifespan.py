@@ -1,0 +1,159 @@
+"""A plugin's life: `hermesd_startup`, then `hermesd_shared`; at the end the reverse, then `hermesd_shutdown`.
+
+Each step registers its undo when it has succeeded, so that a failure half-way unwinds what was done and
+nothing else: `hermesd_shutdown` runs if and only if startup succeeded (or there is none).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from hermesd.plugin.bind import takes_argument
+from hermesd.plugin.context import PluginContext
+from hermesd.plugin.fault import LoadFault
+from hermesd.plugin.hook import hooks_of, place_of
+from hermesd.plugin.load import fault_of, module_root
+
+
+class Lifespan:
+    """The lifecycle hooks of one loaded plugin.
+
+    Use either `open` and `close` (a plugin whose hooks are all sync) or `aopen` and `aclose`, on the plugin's
+    own loop. `shared` is what `ctx.shared` looks in, empty before it is open. Opening again after closing is
+    allowed. Closing is idempotent. Errors are LoadFault with the place in the plugin's code.
+    """
+
+    def __init__(self, module: ModuleType, context: PluginContext) -> None:
+        self._hooks = hooks_of(module)
+        self._root = module_root(module)
+        self._context = context
+        self._stack = contextlib.ExitStack()
+        self._async_stack = contextlib.AsyncExitStack()
+        self.shared: dict[str, Any] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to run: no thread or loop need be made for it."""
+        return not any(self._hook(name) for name in ("startup", "shared", "shutdown"))
+
+    @property
+    def needs_loop(self) -> bool:
+        """A hook is async, so that only `aopen` will do."""
+        found = (self._hook(name) for name in ("startup", "shared", "shutdown"))
+        return any(_is_async(each) for each in found if each is not None)
+
+    def open(self) -> Mapping[str, Any]:
+        """Run startup and shared in this thread. A failure leaves nothing behind."""
+        with self._telling(), contextlib.ExitStack() as stack:
+            self._run("startup")
+            stack.callback(self._shut_down)
+            self.shared = self._checked(self._enter(stack, self._run("shared")))
+            self._stack = stack.pop_all()
+        return self.shared
+
+    def close(self) -> None:
+        """Give back what is shared, then run shutdown. What fails does not keep the rest from running."""
+        stack, self._stack, self.shared = self._stack, contextlib.ExitStack(), {}
+        with self._telling():
+            stack.close()
+
+    async def aopen(self) -> Mapping[str, Any]:
+        """As `open`, for hooks of any kind; sync ones run on the loop's thread, which is the plugin's own."""
+        with self._telling():
+            async with contextlib.AsyncExitStack() as stack:
+                await self._arun("startup")
+                stack.push_async_callback(self._arun, "shutdown")
+                self.shared = self._checked(await self._aenter(stack, await self._arun("shared")))
+                self._async_stack = stack.pop_all()
+        return self.shared
+
+    async def aclose(self) -> None:
+        """As `close`, for what `aopen` opened."""
+        stack, self._async_stack, self.shared = self._async_stack, contextlib.AsyncExitStack(), {}
+        with self._telling():
+            await stack.aclose()
+
+    def _hook(self, name: str) -> Callable[..., Any] | None:
+        return self._hooks.get(f"hermesd_{name}")
+
+    def _run(self, name: str) -> Any:
+        hook = self._hook(name)
+        if hook is None:
+            return None
+        result = _managed(hook)(self._context) if takes_argument(hook) else _managed(hook)()
+        if inspect.isawaitable(result) or _is_async_manager(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise self._misuse(name, "gives something to await", "make it `async def`")
+        return result
+
+    def _shut_down(self) -> None:
+        self._run("shutdown")
+
+    async def _arun(self, name: str) -> Any:
+        hook = self._hook(name)
+        if hook is None:
+            return None
+        result = _managed(hook)(self._context) if takes_argument(hook) else _managed(hook)()
+        return await result if inspect.isawaitable(result) else result
+
+    def _enter(self, stack: contextlib.ExitStack, shared: Any) -> Any:
+        return stack.enter_context(shared) if _is_manager(shared) else shared
+
+    async def _aenter(self, stack: contextlib.AsyncExitStack, shared: Any) -> Any:
+        if _is_async_manager(shared):
+            return await stack.enter_async_context(shared)
+        return stack.enter_context(shared) if _is_manager(shared) else shared
+
+    def _checked(self, shared: Any) -> dict[str, Any]:
+        if shared is None:
+            return {}
+        if not isinstance(shared, Mapping) or not all(isinstance(each, str) for each in shared):
+            raise self._misuse("shared", f"gives {type(shared).__name__}", "return or yield {'name': thing}")
+        return dict(shared)
+
+    def _misuse(self, name: str, what: str, remedy: str) -> LoadFault:
+        file, line = place_of(self._hook(name))
+        return LoadFault(f"hermesd_{name} {what}", file, line, remedy=remedy)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Whatever a hook raises is a LoadFault; only the cancelling of the host's own task goes through."""
+        fault: LoadFault | None = None
+        try:
+            yield
+        except LoadFault:
+            raise
+        except BaseException as error:
+            if type(error).__name__ == "CancelledError" or isinstance(error, GeneratorExit):
+                raise
+            fault = fault_of(error, self._root)
+        if fault is not None:
+            raise fault
+
+
+def _is_async(hook: Callable[..., Any]) -> bool:
+    bare = inspect.unwrap(hook)
+    return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)
+
+
+def _managed(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook that yields, as the function that gives a context manager."""
+    if inspect.isasyncgenfunction(hook):
+        asynchronous: Callable[..., AsyncIterator[Any]] = hook
+        return contextlib.asynccontextmanager(asynchronous)
+    if inspect.isgeneratorfunction(hook):
+        return contextlib.contextmanager(hook)
+    return hook
+
+
+def _is_manager(value: Any) -> bool:
+    return hasattr(type(value), "__enter__") and hasattr(type(value), "__exit__")
+
+
+def _is_async_manager(value: Any) -> bool:
+    return hasattr(type(value), "__aenter__") and hasattr(type(value), "__aexit__")
