@@ -110,7 +110,7 @@ def _diff(text: str, starts: list[int], length: int, new: str, shown: str) -> st
     group: list[int] = []
     for start in [*starts, None]:
         if group and (start is None or _line_at(offsets, start) > _line_at(offsets, group[-1] + length)):
-            changes.append(_change(text, lines, offsets, group, length, new))
+            changes.append(_change(text, lines, offsets, group, length=length, new=new))
             group = []
         if start is not None:
             group.append(start)
@@ -128,7 +128,7 @@ def _line_at(offsets: list[int], position: int) -> int:
 
 
 def _change(
-    text: str, lines: list[str], offsets: list[int], group: list[int], length: int, new: str
+    text: str, lines: list[str], offsets: list[int], group: list[int], *, length: int, new: str
 ) -> _Change:
     first = _line_at(offsets, group[0])
     after = min(_line_at(offsets, group[-1] + length) + 1, len(lines))

@@ -129,7 +129,7 @@ def _lines_part(
 
 
 def _decoded(raw: bytes, name: str, *, whole: bool) -> tuple[str, int]:
-    """The text and how many places of it were no text; a character that was cut off at the end is left out."""
+    """The text and how many places of it were none; a character cut off at the end is left out."""
     try:
         return codecs.getincrementaldecoder(name)().decode(raw, final=whole), 0
     except UnicodeDecodeError:

@@ -34,12 +34,14 @@ FilePath = Annotated[
 ]
 FolderPath = Annotated[
     str,
-    "folder, absolute or relative to the only root; '.' is the root itself, or with several roots the list of "
+    "folder, absolute or relative to the only root; '.' is the root itself, or with several roots the "
+    "list of "
     "them; from the user or an earlier listing",
 ]
 Glob = Annotated[
     str,
-    "glob on the file's name such as *.md; with a slash on the path below the folder, such as src/*.py, where "
+    "glob on the file's name such as *.md; with a slash on the path below the folder, such as "
+    "src/*.py, where "
     "* crosses slashes; from the kind of file that is looked for; leave it out for all",
 ]
 Hidden = Annotated[
@@ -47,7 +49,8 @@ Hidden = Annotated[
 ]
 ExpectedDigest = Annotated[
     str | None,
-    "the file's sha256 as files.read_file gave it: the change is refused when the file is another by now, and "
+    "the file's sha256 as files.read_file gave it: the change is refused when the file is another by "
+    "now, and "
     "'' refuses when there is a file; leave it out only when it does not matter",
 ]
 
@@ -148,7 +151,8 @@ def read_file(
     retryable=True,
     title="List a folder",
     description=(
-        "Lists the files and folders below a folder, in name order, with sizes and times; links are named and "
+        "Lists the files and folders below a folder, in name order, with sizes and times; links are "
+        "named and "
         "not followed."
     ),
     when_to_use="The names in a folder are needed, or a path is not known for certain.",
@@ -185,7 +189,9 @@ def list_dir(
     retryable=True,
     timeout_ms=15_000,
     title="Search in files",
-    description="Finds the lines that contain a literal text in the files below a folder; no regular expressions.",
+    description=(
+        "Finds the lines that contain a literal text in the files below a folder; no regular expressions."
+    ),
     when_to_use="It must be found where something is written: a word, a name, an error message.",
     when_not_to_use="The file is known and shall be read: use files.read_file.",
     examples=[
@@ -201,7 +207,8 @@ def search_text(
     *,
     query: Annotated[
         str,
-        "text to find, letter by letter, within one line, 1 to 1000 characters; from the user; ask when not given",
+        "text to find, letter by letter, within one line, 1 to 1000 characters; from the user; ask "
+        "when not given",
     ],
     path: FolderPath = ".",
     ignore_case: Annotated[
@@ -224,7 +231,8 @@ def search_text(
     side_effects="write",
     title="Write a file",
     description=(
-        "Creates, replaces or appends to a file within the configured folders. Readers meet the old content or "
+        "Creates, replaces or appends to a file within the configured folders. Readers meet the old "
+        "content or "
         "the new, never a half."
     ),
     when_to_use="A whole file is to be made or replaced, or text is to be added at its end.",
@@ -246,7 +254,8 @@ def write_file(
     ],
     mode: Annotated[
         Mode,
-        "create refuses when the file exists (meant if left out), overwrite replaces it or makes it, append adds at "
+        "create refuses when the file exists (meant if left out), overwrite replaces it or makes it, "
+        "append adds at "
         "its end; only overwrite when the user wants the old content gone",
     ] = "create",
     content_form: Annotated[
@@ -285,7 +294,8 @@ def write_file(
     side_effects="write",
     title="Edit a file",
     description=(
-        "Replaces an exact text in a file by another and answers the diff. The text must stand in the file once, "
+        "Replaces an exact text in a file by another and answers the diff. The text must stand in the "
+        "file once, "
         "unless replace_all is set. Encoding, line ends and mode are kept."
     ),
     when_to_use="A part of an existing text file changes.",
@@ -307,7 +317,8 @@ def edit_file(
     path: FilePath,
     old: Annotated[
         str,
-        "the exact text to replace, blanks and line breaks included, as files.read_file gave it, long enough to "
+        "the exact text to replace, blanks and line breaks included, as files.read_file gave it, long "
+        "enough to "
         "stand there once; read the file first when it is not known",
     ],
     new: Annotated[str, "what stands there instead; '' removes it; from what the user wants"],

@@ -25,7 +25,10 @@ EntryKind = Literal["file", "folder", "link", "other"]
 
 @dataclass(frozen=True)
 class DirEntry:
-    """One thing in a folder. `path` can be handed to the other tools, unless `odd_name`: then the name is no UTF-8."""
+    """One thing in a folder.
+
+    `path` can be handed to the other tools, unless `odd_name`: then the name is no UTF-8.
+    """
 
     path: str
     kind: EntryKind
@@ -56,7 +59,10 @@ class Met:
 
 @dataclass
 class Walk:
-    """Depth first, in name order. `stop` raises when the call ends; `late` says that its time is nearly used up."""
+    """Depth first, in name order.
+
+    `stop` raises when the call ends; `late` says that its time is nearly used up.
+    """
 
     depth: int
     include_hidden: bool
@@ -131,7 +137,7 @@ def _open_folder(name: str, parent: int, opened: ExitStack) -> int:
 
 
 def name_filter(pattern: str) -> Callable[[str], bool]:
-    """Whether a relative path matches the glob: with a slash the whole path (`*` crosses slashes), else the name."""
+    """Whether a relative path fits the glob: all of it when there is a slash, else the name."""
     if len(pattern) > MAX_PATTERN:
         raise FileFault("INVALID_ARGUMENT", f"the pattern is longer than {MAX_PATTERN} characters")
     if pattern in ("", "*"):

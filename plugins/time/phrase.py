@@ -15,60 +15,20 @@ UNITS = {
     "year": "years", "yr": "years", "y": "years", "年": "years",
 }  # fmt: skip
 ENGLISH_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ]
-    )
-} | {"a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5}
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine"
+    "": 9, "ten": 10, "eleven": 11, "twelve": 12, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5,
+}  # fmt: skip
 MONTHS = {
-    name[:length]: index
-    for index, name in enumerate(
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-        1,
-    )
-    for length in (3, 4, len(name))
-    if length == 3 or length == len(name) or name == "september"
-}
-WEEKDAYS = (
-    {
-        name[:length]: index
-        for index, name in enumerate(
-            ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-        )
-        for length in (3, 4, len(name))
-        if length in (3, len(name)) or name in ("tuesday", "thursday")
-    }
-    | {"thurs": 3}
-    | {word: index for index, word in enumerate("123456")}
-    | {"日": 6, "天": 6, "7": 6}
-)
+    "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8,
+    "september": 9, "october": 10, "november": 11, "december": 12, "jan": 1, "feb": 2, "mar": 3, "apr": 4,
+    "jun": 6, "jul": 7, "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12,
+}  # fmt: skip
+WEEKDAYS = {
+    "monday": 0, "tuesday": 1, "wednesday": 2, "thursday": 3, "friday": 4, "saturday": 5, "sunday": 6,
+    "mon": 0, "tue": 1, "tues": 1, "wed": 2, "thu": 3, "thur": 3, "thurs": 3, "fri": 4, "sat": 5, "sun": 6,
+    "1": 0, "2": 1, "3": 2, "4": 3, "5": 4, "6": 5, "7": 6, "日": 6, "天": 6,
+}  # fmt: skip
 NAMED_DAYS = {
     "today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1, "the day after tomorrow": 2,
     "day after tomorrow": 2, "the day before yesterday": -2, "day before yesterday": -2,
