@@ -19,6 +19,7 @@ HOOKS = (
     "hermesd_prompts",
     "hermesd_startup",
     "hermesd_shutdown",
+    "hermesd_unavailable",
     "hermesd_shared",
     "hermesd_before_call",
     "hermesd_after_call",

@@ -130,10 +130,21 @@ class Shelf:
             _count(database, -1, -old[1])
         return True
 
-    def prepare(self) -> None:
-        """Make the folder and the file, or see that they can be used. Raises StoreFault."""
-        with self._open():
-            pass
+    def check(self) -> None:
+        """See that the file can be used, or made at the first put; makes nothing. Raises StoreFault."""
+        if self._exists():
+            with self._open():
+                return
+        parent = self.folder
+        while not parent.exists() and parent != parent.parent:
+            parent = parent.parent
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            raise StoreFault(
+                f"the folder {self.folder} cannot be made or written",
+                code="UNAVAILABLE",
+                reason="folder",
+                remedy=f"see that the daemon's user may write {parent}",
+            )
 
     def _exists(self) -> bool:
         return os.path.lexists(self.folder / FILE)

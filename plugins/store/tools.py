@@ -78,7 +78,7 @@ def hermesd_startup(ctx: Any) -> None:
 def hermesd_unavailable(ctx: Any) -> tuple[str, str] | None:
     """Why no call can be served, and the remedy; None when the store's file can be used."""
     try:
-        _shelf(ctx, Limits.of(ctx.settings)).prepare()
+        _shelf(ctx, Limits.of(ctx.settings)).check()
     except StoreFault as fault:
         return str(fault), fault.remedy
     return None
