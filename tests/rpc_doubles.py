@@ -176,6 +176,9 @@ class Calls:
     async def _run(self, request: CallRequest, emit: Emit | None) -> Result:
         if request.tool == "demo.wait_long":
             await self.release.wait()
+        elif request.tool == "demo.use_time":
+            await asyncio.sleep(request.deadline - asyncio.get_running_loop().time())
+            return self.result(request, Code.TIMEOUT)
         elif request.tool == "demo.raise_fault":
             raise RuntimeError("secret traceback text")
         elif request.tool == "demo.talk_much" and emit is not None:
