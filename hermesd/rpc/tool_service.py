@@ -13,21 +13,19 @@ from hermesd.model.name import nearest
 from hermesd.rpc import paging
 from hermesd.rpc.call_events import CallEvents
 from hermesd.rpc.closing import OpenStreams
+from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry
 from hermesd.rpc.request_id import new_request_id
 from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
 
-DEADLINE_RESERVE_S = 0.020
 MAX_REQUEST_ID = 128
 MAX_SESSION_ID = 128
 MAX_METADATA = 32
 MAX_METADATA_CHARS = 1024
 #: Room for everything of an answer that is not its data.
 ENVELOPE_BYTES = 64 * 1024
-#: A deadline further away than this is none (grpc gives some 290 years for "no deadline").
-NO_DEADLINE_S = 10 * 365 * 86400
 
 #: Fields of a call whose feature this build lacks.
 UNSUPPORTED = ("idempotency_key", "confirmation_token", "detach", "tool_call_id", "append", "context_id")
@@ -134,10 +132,6 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
 
     def _call_request(self, request: tool_pb2.CallToolRequest, context: Context) -> CallRequest:
         _check_call(request)
-        remaining = context.time_remaining()
-        deadline = None
-        if remaining is not None and remaining < NO_DEADLINE_S:
-            deadline = self._clock.monotonic() + remaining - DEADLINE_RESERVE_S
         return CallRequest(
             tool=request.name,
             arguments_json=request.arguments_json or "{}",
@@ -145,7 +139,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             caller=caller_of_call.get(),
             session_id=request.session_id,
             timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,
-            deadline=deadline,
+            deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
             metadata=dict(request.metadata) if request.metadata else {},
         )
 
