@@ -125,7 +125,7 @@ class Matching:
         return text
 
 
-DIGEST = Matching(_DIGEST, "digest, sha256: and 64 hexadecimal digits")
+DIGEST = Matching(_DIGEST, "digest such as sha256:… with 64 hexadecimal digits")
 
 
 @dataclass(frozen=True, slots=True)

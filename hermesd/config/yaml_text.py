@@ -235,5 +235,8 @@ def _syntax_fault(error: YAMLError, text: bytes) -> TextFault:
         return TextFault(
             "a tab is used for indentation", "indent with spaces", mark.line + 1, mark.column + 1
         )
+    if line and "${" in line[0] and "expected" in problem:
+        remedy = 'inside [...] and {...} a reference must stand in quotes: "${NAME}"'
+        return TextFault(f"is no YAML: {problem}", remedy, mark.line + 1, mark.column + 1)
     remedy = next((each for part, each in _REMEDIES if part in problem), "mend the syntax on this line")
     return TextFault(f"is no YAML: {problem}", remedy, mark.line + 1, mark.column + 1)
