@@ -3,6 +3,7 @@
 from hermesd.plugin.context import PluginContext, ToolContext
 from hermesd.plugin.fault import ToolCallError, ToolError
 from hermesd.plugin.hook import hookimpl
+from hermesd.plugin.limit import Limits
 from hermesd.plugin.tool import tool
 
-__all__ = ["PluginContext", "ToolCallError", "ToolContext", "ToolError", "hookimpl", "tool"]
+__all__ = ["Limits", "PluginContext", "ToolCallError", "ToolContext", "ToolError", "hookimpl", "tool"]

@@ -18,6 +18,7 @@ from hermesd.plugin import node as nodes
 from hermesd.plugin.docstring import read_docstring
 from hermesd.plugin.encode import encode_result
 from hermesd.plugin.fault import ResultFault
+from hermesd.plugin.limit import Limits
 from hermesd.plugin.node import Node
 
 _TIME = r"^([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?$"
@@ -32,14 +33,6 @@ _SETS: dict[Any, Callable[[Any], Any]] = {
     collections.abc.MutableSet: set,
 }
 _MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-#: What a mapping among the metadata of Annotated may say; anything else is a slip of its author.
-_KEYWORDS = frozenset(
-    {
-        "title", "description", "examples", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",
-        "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
-        "minProperties", "maxProperties", "contentMediaType",
-    }
-)  # fmt: skip
 #: Attributes of the `annotated_types` markers, by what they are in JSON Schema.
 _MARKERS = {
     "ge": "minimum",
@@ -374,13 +367,10 @@ def _described(node: Node, text: str) -> Node:
 def _said(metadata: Any, node: Node) -> dict[str, Any]:
     if isinstance(metadata, str):
         return {"description": metadata}
-    if isinstance(metadata, Mapping):
-        unknown = sorted(str(each) for each in metadata if each not in _KEYWORDS)
-        if unknown:
-            raise Inexpressible(
-                dict(metadata), f"has {unknown[0]!r}; it may have {', '.join(sorted(_KEYWORDS))}"
-            )
-        return dict(metadata)
+    if isinstance(metadata, Limits):
+        return metadata.keywords
+    if isinstance(metadata, dict):
+        raise Inexpressible(metadata, "stands in Annotated; write Limits(minimum=1), say, instead of a dict")
     said = {}
     for attribute, keyword in _MARKERS.items():
         value = getattr(metadata, attribute, None)

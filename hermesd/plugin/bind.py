@@ -96,7 +96,7 @@ class BoundTool:
 
         for name, default in self._fresh.items():
             if name not in made:
-                made[name] = copy.deepcopy(default)
+                made[name] = copy.deepcopy(default) if default else copy.copy(default)
 
     def _convert_extra(self, made: dict[str, Any]) -> None:
         for name in made.keys() - self._known:

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from hermesd.plugin.fault import LoadFault
-from hermesd.plugin.load import relative_file
 
 HOOKS = (
     "hermesd_tools",
@@ -93,6 +92,9 @@ def hooks_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def place_of(function: Any) -> tuple[str, int]:
     """File (relative to the plugin's folder where it lies in one) and line of a function; ("", 0) unknown."""
+    # Authors import this module for hookimpl; only hosts pay for what loading needs.
+    from hermesd.plugin.load import relative_file  # noqa: PLC0415
+
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     function = getattr(function, "func", function)

@@ -56,6 +56,13 @@ class _SourceLoader(SourceFileLoader):
         """Never write: the folder is not ours, and read-only."""
 
 
+class _FolderLoader(_SourceLoader):
+    """A folder without `__init__.py`: an empty module that still finds its data files."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return compile("", self.path, "exec")
+
+
 class _Finder:
     """Finds modules below `hermesd_plugins.` in the folder of their package, and nothing else."""
 
@@ -207,7 +214,7 @@ def _package_spec(fullname: str, folder: Path, source: Path | None) -> ModuleSpe
         return spec_from_file_location(
             fullname, source, loader=loader, submodule_search_locations=[str(folder)]
         )
-    spec = ModuleSpec(fullname, None, is_package=True)
+    spec = ModuleSpec(fullname, _FolderLoader(fullname, str(folder / "__init__.py")), is_package=True)
     spec.submodule_search_locations = [str(folder)]
     return spec
 

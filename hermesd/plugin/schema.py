@@ -71,7 +71,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     for parameter in _bare_signature(function).parameters.values():
         _refuse_kind(function, parameter)
         hint = _hint(function, parameter, namespace, local)
-        if _is_context(parameter, hint):
+        if _is_context(function, parameter, hint):
             if context_name is not None:
                 raise SchemaError(
                     f"{_named(function)}: {context_name!r} and {parameter.name!r} are both contexts"
@@ -163,13 +163,14 @@ def _namespaces(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str,
     return dict(getattr(bare, "__globals__", {})), local
 
 
-def _is_context(parameter: inspect.Parameter, hint: Any) -> bool:
+def _is_context(function: Callable[..., Any], parameter: inspect.Parameter, hint: Any) -> bool:
     members = [each for each in (typing.get_args(hint) or (hint,)) if each is not type(None)]
     if len(members) == 1 and isinstance(members[0], type) and issubclass(members[0], ToolContext):
         return True
     if parameter.name == CONTEXT_NAME and hint is not Any:
         raise SchemaError(
-            f"parameter {CONTEXT_NAME!r} is the tool's context, and cannot be {type_name(hint)}; rename it"
+            f"{_named(function)}: parameter {CONTEXT_NAME!r} is the tool's context, and cannot be "
+            f"{type_name(hint)}; rename it"
         )
     return parameter.name == CONTEXT_NAME
 
