@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -23,3 +25,12 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+def uuid7(clock: Clock) -> str:
+    """A new UUIDv7 (RFC 9562): unique, and in order of creation to the millisecond."""
+    milliseconds = int(clock.now().timestamp() * 1000)
+    value = milliseconds << 80 | int.from_bytes(os.urandom(10))
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=value))

@@ -35,15 +35,16 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls. `kind` operator: through the operator's socket; plugin: a tool, on behalf of its own caller.
+    """Who calls. `kind` operator: through the operator's socket; plugin: a tool, through `ctx.call`.
 
-    `calls` bounds what may be called (globs of tool names; None: everything that exists).
+    `calls` bounds what may be called (globs of tool names; None: everything that exists). A plugin acts
+    `on_behalf_of` its own caller, and has no right that either of the two lacks.
     """
 
     name: str
     kind: Literal["operator", "agent", "plugin"]
     calls: tuple[str, ...] | None = None
-    on_behalf_of: str = ""
+    on_behalf_of: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hermesd.plugin.fault import ResultFault, ToolCallError, ToolError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
 #: Receives ("progress", {done, total, message}) and ("log", {level, message, fields}); any thread.
 Emit = Callable[[str, dict[str, object]], None]
@@ -90,7 +91,8 @@ class Cancelled:
 class ToolContext:
     """One call: who asked for what, how long it may take, and the ways to talk back while it runs.
 
-    `deadline` is in seconds of `time.monotonic()`, None without one. `attempt` counts from 1.
+    `deadline` is in seconds of `time.monotonic()`, None without one. `attempt` counts from 1. `state_dir` is
+    a folder of the plugin's own that outlives reloads and restarts; None where nothing can be kept.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class ToolContext:
         "request_id",
         "session_id",
         "settings",
+        "state_dir",
         "tool",
     )
 
@@ -124,6 +127,7 @@ class ToolContext:
         call: CallTool | None,
         cancelled: threading.Event,
         asynchronous: bool,
+        state_dir: Path | None = None,
     ) -> None:
         self.tool = tool
         self.request_id = request_id
@@ -132,6 +136,7 @@ class ToolContext:
         self.deadline = deadline
         self.settings = settings
         self.asynchronous = asynchronous
+        self.state_dir = state_dir
         self.cancelled = Cancelled(cancelled)
         self.log = Log(emit)
         self._secrets = secrets
@@ -186,7 +191,7 @@ class ToolContext:
 class PluginContext:
     """What the lifecycle hooks are given: the plugin's own name, settings, secrets and log."""
 
-    __slots__ = ("_secrets", "log", "name", "settings", "version")
+    __slots__ = ("_secrets", "log", "name", "settings", "state_dir", "version")
 
     def __init__(
         self,
@@ -196,8 +201,10 @@ class PluginContext:
         settings: Mapping[str, Any],
         secrets: Mapping[str, str],
         log: Log,
+        state_dir: Path | None = None,
     ) -> None:
         self.name = name
+        self.state_dir = state_dir
         self.version = version
         self.settings = settings
         self.log = log

@@ -19,6 +19,7 @@ HOOKS = (
     "hermesd_startup",
     "hermesd_shutdown",
     "hermesd_shared",
+    "hermesd_unavailable",
     "hermesd_before_call",
     "hermesd_after_call",
     "hermesd_embedder",

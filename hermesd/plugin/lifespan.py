@@ -77,6 +77,16 @@ class Lifespan:
         with self._telling():
             await stack.aclose()
 
+    def unavailable(self) -> tuple[str, str] | None:
+        """What `hermesd_unavailable` answers: (reason, remedy) when no tool of the plugin can work now."""
+        with self._telling():
+            answer = self._run("unavailable")
+            if answer is None:
+                return None
+            if not isinstance(answer, tuple) or [type(each) for each in answer] != [str, str]:
+                raise self._misuse("unavailable", f"gives {answer!r}", "return None or (reason, remedy)")
+            return answer[0], answer[1]
+
     def _hook(self, name: str) -> Callable[..., Any] | None:
         return self._hooks.get(f"hermesd_{name}")
 

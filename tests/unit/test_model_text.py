@@ -49,6 +49,7 @@ def test_longer_text_ends_in_an_ellipsis_within_the_limit(limit: int, shown: str
 
 
 @given(st.text(st.characters(codec=None)), st.booleans(), st.integers(0, 40))
+@pytest.mark.promise("OPS-6")
 def test_cleaning_is_idempotent_encodable_bounded_and_leaves_no_control(
     raw: str, multiline: bool, limit: int
 ) -> None:

@@ -49,6 +49,7 @@ def test_ready_carries_the_status_in_the_same_datagram(notifier: Notifier, manag
     assert manager.heard() == [b"READY=1\nSTATUS=3 tools ready"]
 
 
+@pytest.mark.promise("OPS-1")
 def test_reloading_carries_monotonic_usec_and_ready_follows(notifier: Notifier, manager: Manager) -> None:
     """patroni#3598, ergo#2454, sd-notify#17, trapperkeeper#110: a missing MONOTONIC_USEC."""
     notifier.ready()
@@ -67,6 +68,7 @@ def test_monotonic_usec_is_the_clock_that_systemd_reads(manager: Manager) -> Non
     assert before <= stamp <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
 
 
+@pytest.mark.promise("OPS-1")
 def test_ready_follows_reloading_even_when_the_reload_raises(notifier: Notifier, manager: Manager) -> None:
     """systemd#37515: RELOADING without READY leaves the unit in `reloading` for ever."""
     notifier.ready()

@@ -34,12 +34,14 @@ async def _run(progress: list[float]) -> tuple[int, list[float]]:
     return notifier.pings, slept
 
 
+@pytest.mark.promise("OPS-2")
 async def test_no_progress_means_no_ping() -> None:
     """httpd#728, OmniRoute#10661: a busy loop must not be kept alive by a timer of its own."""
     pings, _ = await _run([5.0, 5.0, 5.0, 5.0])
     assert pings == 1
 
 
+@pytest.mark.promise("OPS-2")
 async def test_a_slow_reload_that_awaits_goes_on_being_alive() -> None:
     """httpd#728: pings continue as long as the loop makes progress, at half of what systemd tolerates."""
     pings, slept = await _run([1.0, 2.0, 3.0])

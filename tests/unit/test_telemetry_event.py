@@ -70,6 +70,7 @@ async def _take(events: EventLog, count: int, after_seq: int | None = None) -> l
     return taken
 
 
+@pytest.mark.promise("OPS-8")
 async def test_a_watch_resumes_after_a_number_and_then_goes_on_live(events: EventLog) -> None:
     for number in range(3):
         events.emit("plugin_added", f"p{number}")
@@ -90,6 +91,7 @@ async def test_a_watch_from_now_starts_where_it_was_asked_for_not_where_it_is_fi
     assert (await anext(watch)).subject == "after"
 
 
+@pytest.mark.promise("OPS-8")
 async def test_a_watcher_that_fell_behind_is_told_and_never_skips(events: EventLog) -> None:
     watch = events.watch(0)
     events.emit("plugin_added", "p")

@@ -1,0 +1,122 @@
+"""Whether somebody else could change a plugin: owner and modes of its directory and all below it.
+
+As sshd does with StrictModes. Access control lists are not considered: on Linux an entry that grants
+writing shows in the group bits of the mode.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesd.model.ignored import is_ignored
+
+MAX_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeMode:
+    """The first place that others could write to, and the command that mends it."""
+
+    path: Path
+    reason: str
+    remedy: str
+
+
+def unsafe_mode(root: Path, unit: Path, *, uid: int | None = None) -> UnsafeMode | None:
+    """The first fault of the plugin `unit` in the plugin directory `root`, or None when it is safe.
+
+    `root`, `unit` and everything in it must belong to root or to `uid` (default: this process) and be
+    writable by nobody else. The folders above may be writable by all when they are sticky, as /tmp is.
+    Raises OSError when something cannot be looked at.
+    """
+    owners = frozenset({0, os.geteuid() if uid is None else uid})
+    for above in _above(root, unit):
+        fault = _fault(above, os.stat(above), owners, sticky=True)
+        if fault is not None:
+            return fault
+    for path in dict.fromkeys((root, unit)):
+        fault = _fault(path, os.stat(path), owners)
+        if fault is not None:
+            return fault
+    return _below(unit, owners) if unit.is_dir() else None
+
+
+def _above(root: Path, unit: Path) -> Iterator[Path]:
+    """Every folder through which `root` and `unit` are reached, links resolved, from the top down."""
+    seen = dict.fromkeys(
+        each
+        for path in (root, Path(os.path.realpath(root)), Path(os.path.realpath(unit)))
+        for each in reversed(path.parents)
+    )
+    inside = (root, Path(os.path.realpath(root)))
+    return (each for each in seen if each not in inside)
+
+
+def _below(unit: Path, owners: frozenset[int]) -> UnsafeMode | None:
+    real = os.path.realpath(unit)
+    pending, visited, entries = [real], {real}, 0
+    while pending:
+        with os.scandir(pending.pop()) as listing:
+            for entry in listing:
+                if is_ignored(entry.name):
+                    continue
+                entries += 1
+                if entries > MAX_ENTRIES:
+                    return UnsafeMode(
+                        unit, f"{unit} holds more than {MAX_ENTRIES} entries", "leave out what is not code"
+                    )
+                fault = _entry_fault(entry, real, owners)
+                if fault is not None:
+                    return fault
+                folder = os.path.realpath(entry.path) if entry.is_dir() else ""
+                if folder.startswith(f"{real}/") and folder not in visited:
+                    visited.add(folder)
+                    pending.append(folder)
+    return None
+
+
+def _entry_fault(entry: os.DirEntry[str], real: str, owners: frozenset[int]) -> UnsafeMode | None:
+    if not entry.is_symlink():
+        return _fault(Path(entry.path), entry.stat(follow_symlinks=False), owners)
+    return _link_fault(Path(entry.path), real, owners)
+
+
+def _link_fault(link: Path, real: str, owners: frozenset[int]) -> UnsafeMode | None:
+    """A link has no mode of its own: its owner counts, and every place from the plugin to its target."""
+    if os.lstat(link).st_uid not in owners:
+        return _owner_fault(link)
+    target = Path(os.path.realpath(link))
+    if not str(target).startswith(f"{real}/") or not target.exists():
+        return None  # such a link is refused when the content is read
+    for place in (target, *target.parents):
+        if str(place) == real:
+            return None
+        fault = _fault(place, os.stat(place), owners)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _fault(
+    path: Path, status: os.stat_result, owners: frozenset[int], *, sticky: bool = False
+) -> UnsafeMode | None:
+    if status.st_uid not in owners:
+        return _owner_fault(path)
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not writable or (sticky and status.st_mode & stat.S_ISVTX):
+        return None
+    whom = "its group" if not status.st_mode & stat.S_IWOTH else "everybody"
+    return UnsafeMode(path, f"{path} is writable by {whom}", f"chmod go-w {shlex.quote(str(path))}")
+
+
+def _owner_fault(path: Path) -> UnsafeMode:
+    return UnsafeMode(
+        path,
+        f"{path} belongs to another user than root and the daemon's",
+        f"chown {os.geteuid()} {shlex.quote(str(path))}",
+    )

@@ -1,0 +1,1 @@
+"""Reload turns what the sources hold into what serves: read, diff, prepare, commit, drain."""

@@ -1,0 +1,95 @@
+"""What should be: one goal for each plugin, made by reading, reached by a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from hermesd.config.configuration import Configuration
+from hermesd.errors import Rejection
+from hermesd.model.definition import ToolDefinition
+from hermesd.model.digest import digest_of
+from hermesd.model.status import State
+from hermesd.runtimes.spec import PluginSpec
+
+Where = Literal["inprocess", "worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Content that may run, and where. Two runs with equal `key` are the same instance.
+
+    `calls` are globs of the tools that it may call; `exclusive` names what two instances cannot hold at once.
+    """
+
+    spec: PluginSpec
+    where: Where
+    key: str
+    calls: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Why a plugin that was found does not run, and what the operator can do."""
+
+    state: State
+    reason: str
+    remedy: str
+    tools: tuple[ToolDefinition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One plugin as it should be.
+
+    With `run`, that serves; `fallback` is the last content that did, for a run that fails where nothing
+    serves yet. With `idle`, it is listed and does not run. With neither, its source cannot be read: what
+    serves goes on serving. `rejections` are the faults of what was found, if they are not those of `run`.
+    """
+
+    name: str
+    version: str
+    origin: str
+    path: str
+    unit: str
+    found_digest: str = ""
+    run: Run | None = None
+    fallback: Run | None = None
+    idle: Idle | None = None
+    rejections: tuple[Rejection, ...] = ()
+    awaiting: str = ""
+    files: tuple[str, ...] = ()
+    permissions: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The outcome of one reading: a goal for each plugin, and what could not become one."""
+
+    configuration: Configuration
+    goals: Mapping[str, Goal]
+    rejections: tuple[Rejection, ...] = ()
+    notices: tuple[Rejection, ...] = ()
+
+    @property
+    def revision(self) -> str:
+        """The digest of the configuration and of every goal: the If-Match of a reload."""
+        return digest_of(
+            {
+                "configuration": self.configuration.digest,
+                "goals": {name: _mark(goal) for name, goal in self.goals.items()},
+            }
+        )
+
+    def only(self, name: str, previous: Plan) -> Plan:
+        """The previous plan, with the goal of `name` from this one."""
+        goals = {each: goal for each, goal in previous.goals.items() if each != name}
+        if name in self.goals:
+            goals[name] = self.goals[name]
+        return replace(previous, goals=goals)
+
+
+def _mark(goal: Goal) -> str:
+    return f"{goal.run.key if goal.run else ''} {goal.found_digest} {goal.idle.state if goal.idle else ''}"

@@ -1,0 +1,225 @@
+"""Reads the configuration and every source, and makes of them a goal for each plugin.
+
+What a plan says depends on nothing but the configuration, what the sources hold, and the data dir: a
+fresh start on the same three comes to the same plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+
+from hermesd.access.strict_modes import unsafe_mode
+from hermesd.config.configuration import Configuration
+from hermesd.config.manifest import Manifest, python_manifest, read_manifest
+from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError, Rejection
+from hermesd.reload.goal import Goal, Plan, Run
+from hermesd.reload.placing import Look, Placing
+from hermesd.sources.folder import MANIFEST
+from hermesd.sources.source import Found, Origin, Scan, Source
+from hermesd.store.content import Content, ContentStore
+from hermesd.store.grants import Grants, GrantStore
+from hermesd.store.served import ServedStore
+
+
+class SourceReading:
+    """The reading of a daemon. Looks at a unit again only when its fingerprint has changed."""
+
+    def __init__(
+        self,
+        *,
+        load: Callable[[], Configuration],
+        sources: Callable[[Configuration], Sequence[Source]],
+        contents: ContentStore,
+        grants: GrantStore,
+        served: ServedStore,
+        executor: Executor,
+        notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
+    ) -> None:
+        self._load = load
+        self._sources = sources
+        self._contents = contents
+        self._grants = grants
+        self._served = served
+        self._executor = executor
+        self._notices = notices
+        self._configuration: Configuration | None = None
+        self._looks: dict[str, Look] = {}
+        self._names: dict[str, str] = {}
+        self._manifests: dict[str, Manifest] = {}
+
+    async def read(self) -> Plan:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self.read_now)
+
+    async def record(self, served: Iterable[Run], in_use: Iterable[str]) -> None:
+        entries = [(run.spec.name, run.spec.digest, run.spec.version) for run in served]
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._executor, self._record_now, entries, frozenset(in_use))
+
+    def read_now(self) -> Plan:
+        """One reading, on the calling thread. Raises ConfigError only where there was never a good one."""
+        configuration, faults = self._configure()
+        scans = [source.scan() for source in self._sources(configuration)]
+        looks = self._look_at(scans)
+        rejections = [*faults, *(fault for scan in scans for fault in scan.faults)]
+        goals: dict[str, Goal] = {}
+        claims: dict[str, Look] = {}
+        for look in sorted(looks, key=self._is_newcomer):
+            first = claims.setdefault(look.name, look)
+            if first is not look:
+                rejections.append(_collision(look, first))
+                continue
+            goals[look.name] = self._goal(look, configuration)
+        self._names = {look.found.unit: name for name, look in claims.items()}
+        known = set(goals)
+        notices = [
+            *configuration.warnings,
+            *self._notices(configuration),
+            *_unknown_names(configuration, known),
+        ]
+        return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
+
+    def _configure(self) -> tuple[Configuration, tuple[Rejection, ...]]:
+        try:
+            self._configuration = self._load()
+        except ConfigError as error:
+            if self._configuration is None:
+                raise
+            return self._configuration, error.rejections
+        return self._configuration, ()
+
+    def _is_newcomer(self, look: Look) -> bool:
+        """False for who had the name in the last reading: it keeps it. The order is else the sources' own."""
+        return self._names.get(look.found.unit) != look.name
+
+    def _look_at(self, scans: Sequence[Scan]) -> list[Look]:
+        looks: dict[str, Look] = {}
+        for scan in scans:
+            for found in scan.found:
+                looks[found.unit] = self._look(found)
+            for unit, before in self._looks.items():
+                if unit not in looks and scan.is_uncertain(unit):
+                    looks[unit] = before
+        self._looks = looks
+        return list(looks.values())
+
+    def _look(self, found: Found) -> Look:
+        before = self._looks.get(found.unit)
+        if before is not None and before.found == found and not _must_look_again(before):
+            return before
+        name = self._names.get(found.unit) or _label_name(found)
+        if found.origin is Origin.ENTRY_POINT:
+            manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
+            return Look(found, manifest.name, manifest, None, None)
+        if found.unsupported or found.path is None or found.root is None:
+            return Look(found, name, None, None, None)
+        try:
+            unsafe = None if found.origin is Origin.BUNDLED else unsafe_mode(found.root, found.path)
+            content = self._contents.add(found.path)
+            manifest = self._manifest(content, found.path)
+        except RejectedError as error:
+            return Look(found, name, None, None, None, _named(error.rejections, name))
+        except (HermesdError, OSError) as error:
+            remedy = getattr(error, "remedy", "") or "make it readable"
+            rejection = Rejection(name, str(error), remedy, str(found.path))
+            return Look(found, name, None, None, None, (rejection,))
+        return Look(found, manifest.name, manifest, content, unsafe)
+
+    def _manifest(self, content: Content, path: Path) -> Manifest:
+        """The manifest of a content, from the content store alone. Faults name the operator's own path."""
+        known = self._manifests.get(content.digest)
+        if known is not None:
+            return known
+        files = [each.path for each in content.files]
+        if MANIFEST in files:
+            shown = path if path.name == MANIFEST else path / MANIFEST
+            manifest = read_manifest((content.root / MANIFEST).read_bytes(), str(shown))
+        elif len(files) == 1 and files[0].endswith(".py"):
+            manifest = python_manifest(files[0], (content.root / files[0]).read_bytes())
+        else:
+            raise PluginError([Rejection(path.name, f"has no {MANIFEST}", "write one", str(path))])
+        if manifest.entry and manifest.entry not in files:
+            reason = f"entry: there is no {manifest.entry!r} in the folder"
+            raise PluginError(
+                [Rejection(manifest.name, reason, "name the file that holds the code", str(path))]
+            )
+        self._manifests[content.digest] = manifest
+        return manifest
+
+    def _goal(self, look: Look, configuration: Configuration) -> Goal:
+        found, name = look.found, look.name
+        manifest = look.manifest
+        goal = Goal(
+            name=name,
+            version=manifest.version if manifest is not None else found.version,
+            origin=found.origin.value,
+            path=str(found.path or found.reference),
+            unit=found.unit,
+            found_digest=look.digest,
+            rejections=look.rejections,
+            files=tuple(each.path for each in look.content.files) if look.content is not None else (),
+            permissions=manifest.permissions.as_json() if manifest is not None else {},
+        )
+        return Placing(self, look, goal, configuration).goal()
+
+    def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
+        self._served.record(entries)
+        configuration = self._configuration
+        if configuration is None:
+            return
+        held = {look.content.digest for look in self._looks.values() if look.content is not None}
+        trusted = {entry.digest for entry in configuration.plugins.trusted.values() if entry.digest}
+        kept = self._served.keep(configuration.plugins.kept_contents)
+        recorded = {digest for _, digest, _ in entries}
+        self._contents.sweep(in_use | held | trusted | kept | recorded | self._grants.current.digests())
+
+    def grants(self) -> Grants:
+        return self._grants.current
+
+    def last_good(self, name: str) -> str:
+        served = self._served.last_good(name)
+        return served.digest if served is not None else ""
+
+    def has_content(self, digest: str) -> bool:
+        return self._contents.get(digest) is not None
+
+    def stored(self, digest: str, path: Path) -> tuple[Content, Manifest] | None:
+        """A content that was served before, with its manifest; None when it is not there any more."""
+        content = self._contents.get(digest)
+        return None if content is None else (content, self._manifest(content, path))
+
+
+def _label_name(found: Found) -> str:
+    return (found.path.stem if found.path is not None else found.label).lower()
+
+
+def _must_look_again(look: Look) -> bool:
+    """A fault of the store, such as a full disk, can be gone though the unit is the same."""
+    return bool(look.rejections) and look.content is None
+
+
+def _named(rejections: Iterable[Rejection], name: str) -> tuple[Rejection, ...]:
+    return tuple(each if each.name else replace(each, name=name) for each in rejections)
+
+
+def _collision(look: Look, first: Look) -> Rejection:
+    here, there = (str(each.found.path or each.found.label) for each in (look, first))
+    return Rejection(
+        look.name,
+        f"the name {look.name!r} is taken by {there}, which was there first; {here} is refused",
+        "rename one of them",
+        here,
+    )
+
+
+def _unknown_names(configuration: Configuration, known: set[str]) -> Iterable[Rejection]:
+    for section in ("trusted", "untrusted", "settings"):
+        for name in getattr(configuration.plugins, section):
+            if name not in known:
+                place_ = configuration.place(f"plugins.{section}.{name}")
+                file, line, column = place_ if place_ is not None else ("", 0, 0)
+                reason = f"plugins.{section} speaks of {name!r}, and no source holds such a plugin"
+                yield Rejection(name, reason, "correct the name, or add the plugin", file, line, column)

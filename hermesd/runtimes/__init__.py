@@ -1,0 +1,1 @@
+"""How a tool runs: prepare, ready, invoke, close. One module for each way."""

@@ -1,0 +1,360 @@
+"""The one way through which every call goes, whatever asked and whatever runs it.
+
+resolve → validate → authorise → queue → run → record. Each stage is a method that returns, or
+raises `Refused` with the answer. Runtimes know nothing of the stages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, Protocol, cast
+
+from hermesd.access.policy import decide
+from hermesd.clock import Clock, uuid7
+from hermesd.errors import DrainingError
+from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result, effect_of
+from hermesd.model.name import nearest
+from hermesd.model.schema import SchemaFault, depth_fault
+from hermesd.model.status import State
+from hermesd.runtimes.runtime import Invocation
+from hermesd.serving.admission import Admission, Overloaded
+from hermesd.serving.catalogue import Catalogue, Entry
+from hermesd.serving.flight import Cut, Flight, Flights
+from hermesd.serving.instance import Instance
+from hermesd.serving.policy import MAX_DEPTH, CallPolicy
+from hermesd.serving.registry import Registry
+
+Emit = Callable[[str, dict[str, object]], None]
+
+#: What a caller can do next, for every code that has no better advice of its own.
+REMEDIES: Mapping[Code, str] = {
+    Code.INVALID_ARGUMENT: "mend the arguments that detail.faults lists",
+    Code.UNKNOWN_TOOL: "list the tools and use one of their names",
+    Code.UNAVAILABLE: "try again later",
+    Code.PERMISSION_DENIED: "ask the operator to allow it",
+    Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
+    Code.CANCELLED: "call again if the answer is still wanted",
+    Code.OVERLOADED: "try again after detail.retry_after_ms",
+    Code.TOOL_ERROR: "read the message; the tool itself refused or failed",
+    Code.INVALID_RESULT: "report it to the plugin's author; the tool did run",
+    Code.INTERNAL: "report it to the operator with the request_id",
+}
+CANCELLED_BY_CALLER = Cut(
+    Code.CANCELLED, "cancelled by its caller", "call again if the answer is still wanted"
+)
+
+
+class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours
+    """A stage ended the call with an answer."""
+
+    def __init__(self, code: Code, message: str, **detail: object) -> None:
+        super().__init__(message)
+        self.outcome = Outcome(code, message=message, detail=detail)
+
+
+class Observer(Protocol):
+    """Who is told of calls: metrics, logs, records. Must return at once and never raise."""
+
+    def started(self, entry: Entry) -> None: ...
+
+    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None: ...
+
+    def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None: ...
+
+    def failed(self, request: CallRequest, error: BaseException) -> None: ...
+
+
+@dataclass(slots=True)
+class _Course:
+    """One call on its way, and how far it has come: what the envelope needs beside the outcome."""
+
+    request: CallRequest
+    emit: Emit | None
+    started: float
+    catalogue: Catalogue
+    deadline: float = 0.0
+    entry: Entry | None = None
+    entered: bool = False
+    queued_s: float = 0.0
+    attempts: int = 0
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+class Dispatcher:
+    """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
+
+    def __init__(
+        self, registry: Registry, flights: Flights, policy: CallPolicy, observer: Observer, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._flights = flights
+        self.policy = policy
+        self._observer = observer
+        self._clock = clock
+        self._admission = Admission()
+        self.draining = False
+
+    def new_request_id(self) -> str:
+        return uuid7(self._clock)
+
+    async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
+        """Run one call to its answer.
+
+        `emit(kind, payload)` receives progress and log lines while it runs. Raises DrainingError when
+        no new call is taken, AlreadyExistsError when the request id is in flight, CancelledError when
+        whoever waited for the answer is gone.
+        """
+        if self.draining and not request.depth:
+            raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        course = _Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
+        flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
+        with self._flights.enter(flight):
+            try:
+                outcome = await self._answer(course, flight)
+            except asyncio.CancelledError:
+                if flight.cut is None:
+                    gone = Outcome(Code.CANCELLED, message="its caller is gone")
+                    self._observer.finished(request, course.entry, self._envelope(course, gone))
+                    raise
+                task.uncancel()
+                outcome = Outcome(
+                    flight.cut.code, message=flight.cut.message, detail={"remedy": flight.cut.remedy}
+                )
+        result = self._envelope(course, outcome)
+        self._observer.finished(request, course.entry, result)
+        return result
+
+    def cancel(self, request_id: str, caller: Caller) -> bool:
+        """End a call of this caller (the operator: any). False: there is no such call of that caller."""
+        flight = self._flights.find(request_id)
+        if flight is None or (caller.kind != "operator" and flight.caller.name != caller.name):
+            return False
+        flight.end(CANCELLED_BY_CALLER)
+        return True
+
+    def forget_gone_tools(self) -> None:
+        """Drop the queues of tools that left the catalogue."""
+        self._admission.forget_all_but(self._registry.catalogue.tools)
+
+    async def _answer(self, course: _Course, flight: Flight) -> Outcome:
+        request = course.request
+        try:
+            entry = course.entry = self._resolve(request, course.catalogue)
+            course.arguments = self._validate(request, entry)
+            self._authorise(request, entry)
+            instance = self._available(entry)
+            flight.instance = instance
+            # The lease is taken before the queue: a call that waits ends on the version it began on.
+            with instance.lease():
+                return await self._queue_and_run(course, entry, instance)
+        except Refused as refused:
+            return refused.outcome
+        except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
+            self._observer.failed(request, error)
+            return Outcome(Code.INTERNAL, message="the daemon failed; the operator's log has the cause")
+
+    def _resolve(self, request: CallRequest, catalogue: Catalogue) -> Entry:
+        entry = catalogue.find(request.tool)
+        if entry is not None and decide(request.caller, "see", request.tool).visible:
+            return entry
+        seen = [name for name in catalogue.tools if decide(request.caller, "see", name).visible]
+        raise Refused(
+            Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)
+        )
+
+    def _validate(self, request: CallRequest, entry: Entry) -> Mapping[str, object]:
+        arguments = _parse_arguments(request.arguments_json)
+        if entry.schema is not None and (faults := entry.schema.faults(arguments)):
+            listed = [fault.as_detail() for fault in faults]
+            first = f"{faults[0].path or '/'}: {faults[0].problem}"
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            raise Refused(Code.INVALID_ARGUMENT, f"{first}{more}", faults=listed)
+        return arguments
+
+    def _authorise(self, request: CallRequest, entry: Entry) -> None:
+        decision = decide(request.caller, "call", request.tool)
+        if not decision.allowed:
+            raise Refused(Code.PERMISSION_DENIED, decision.reason)
+        if request.caller.kind == "plugin" and _needs_confirmation(entry):
+            raise Refused(
+                Code.PERMISSION_DENIED,
+                f"{request.tool} needs a confirmation, which a plugin cannot give",
+                remedy="let the agent call it itself",
+            )
+        if request.depth > MAX_DEPTH:
+            raise Refused(
+                Code.PERMISSION_DENIED,
+                f"tools called each other {MAX_DEPTH} deep",
+                remedy="break the loop between these tools",
+            )
+
+    def _available(self, entry: Entry) -> Instance:
+        standing = self._registry.standing(entry)
+        if standing.state is State.READY and entry.instance is not None:
+            return entry.instance
+        detail = {"reason": standing.reason, "remedy": standing.remedy}
+        raise Refused(
+            Code.UNAVAILABLE,
+            f"{entry.definition.name} is {standing.state}: {standing.reason}",
+            **{key: value for key, value in detail.items() if value},
+        )
+
+    async def _queue_and_run(self, course: _Course, entry: Entry, instance: Instance) -> Outcome:
+        deadline = course.deadline = self._deadline(course, entry)
+        tool = course.request.tool
+        gate = self._admission.gate(tool, self.policy.places(entry.definition))
+        began = self._clock.monotonic()
+        try:
+            await gate.enter(min(self.policy.queue_ms / 1000, max(0.0, deadline - began)))
+        except Overloaded as full:
+            course.queued_s = self._clock.monotonic() - began
+            if self._clock.monotonic() >= deadline:
+                self._time_out(course)
+            raise Refused(
+                Code.OVERLOADED,
+                f"{tool} runs {gate.running} calls and {full}",
+                retry_after_ms=self.policy.queue_ms,
+            ) from None
+        try:
+            course.queued_s = self._clock.monotonic() - began
+            return await self._run(course, entry, instance)
+        finally:
+            gate.leave()
+
+    async def _run(self, course: _Course, entry: Entry, instance: Instance) -> Outcome:
+        request = course.request
+        course.entered = True
+        course.attempts += 1
+        self._observer.started(entry)
+        invocation = Invocation(
+            tool=request.tool,
+            arguments=course.arguments,
+            arguments_json=request.arguments_json,
+            request_id=request.request_id,
+            session_id=request.session_id,
+            attempt=course.attempts,
+            deadline=course.deadline,
+            emit=self._emitter(course, entry),
+            call=self._nested(course, instance),
+        )
+        try:
+            async with asyncio.timeout(max(0.0, course.deadline - self._clock.monotonic())):
+                outcome = await instance.runtime.invoke(invocation)
+        except TimeoutError:
+            self._time_out(course)
+        size, limit = len(outcome.data_json), self.policy.max_result_bytes
+        if size > limit:
+            raise Refused(
+                Code.INVALID_RESULT,
+                f"the result has {size} characters; {limit} is the limit",
+                reason="too large",
+                remedy="ask for less at a time",
+            )
+        return outcome
+
+    def _deadline(self, course: _Course, entry: Entry) -> float:
+        """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
+        request = course.request
+        timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
+        if request.timeout_ms is not None:
+            timeout_ms = min(timeout_ms, request.timeout_ms)
+        own = course.started + timeout_ms / 1000
+        return own if request.deadline is None else min(own, request.deadline)
+
+    def _time_out(self, course: _Course) -> NoReturn:
+        elapsed_ms = (self._clock.monotonic() - course.started) * 1000
+        raise Refused(Code.TIMEOUT, f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms")
+
+    def _emitter(self, course: _Course, entry: Entry) -> Emit:
+        def forward(kind: str, payload: dict[str, object]) -> None:
+            if kind == "log":
+                self._observer.logged(entry, course.request, course.attempts, payload)
+            if course.emit is not None:
+                course.emit(kind, payload)
+
+        return forward
+
+    def _nested(
+        self, course: _Course, instance: Instance
+    ) -> Callable[[str, dict[str, object]], Awaitable[Outcome]]:
+        """What `ctx.call` runs. Each call needs a task of its own, so that cutting it cuts nothing else."""
+        request = course.request
+        caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
+
+        async def call(tool: str, arguments: dict[str, object]) -> Outcome:
+            nested = CallRequest(
+                tool=tool,
+                arguments_json=json.dumps(arguments, ensure_ascii=False),
+                request_id=self.new_request_id(),
+                caller=caller,
+                session_id=request.session_id,
+                deadline=course.deadline,
+                depth=request.depth + 1,
+                parent_request_id=request.request_id,
+            )
+            result = await self.call(nested)
+            return Outcome(result.code, result.data_json, result.message, detail=result.detail)
+
+        return call
+
+    def _envelope(self, course: _Course, outcome: Outcome) -> Result:
+        request, entry = course.request, course.entry
+        definition = entry.definition if entry is not None else None
+        detail = dict(outcome.detail)
+        if outcome.code is not Code.OK and not detail.get("remedy"):
+            detail["remedy"] = REMEDIES.get(outcome.code, "ask the operator")
+        return Result(
+            code=outcome.code,
+            message=outcome.message,
+            data_json=outcome.data_json if outcome.code is Code.OK else "null",
+            request_id=request.request_id,
+            session_id=request.session_id,
+            tool=request.tool,
+            version=definition.version if definition is not None else "",
+            generation=course.catalogue.generation,
+            attempts=course.attempts,
+            duration_ms=(self._clock.monotonic() - course.started) * 1000,
+            queued_ms=course.queued_s * 1000,
+            retryable=outcome.retryable or outcome.code in (Code.OVERLOADED, Code.UNAVAILABLE),
+            effect=effect_of(
+                outcome.code,
+                definition.side_effects if definition is not None else "none",
+                entered=course.entered,
+                stated=outcome.effect,
+            ),
+            detail=detail,
+        )
+
+
+def with_request_id(request: CallRequest, new_id: str) -> CallRequest:
+    """The request, with an id of its own where its caller gave none."""
+    return request if request.request_id else replace(request, request_id=new_id)
+
+
+def _needs_confirmation(entry: Entry) -> bool:
+    asked = entry.definition.deferred.get("confirm")
+    return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
+
+
+def _parse_arguments(text: str) -> Mapping[str, object]:
+    try:
+        arguments = json.loads(text or "{}", parse_constant=_refuse_constant)
+        depth_fault(arguments)
+    except (ValueError, RecursionError, SchemaFault) as error:
+        raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
+    if not isinstance(arguments, dict):
+        raise _malformed("must be a JSON object", type(arguments).__name__)
+    return arguments
+
+
+def _malformed(problem: str, got: str) -> Refused:
+    fault = {"path": "", "problem": problem, "expected": "a JSON object", "got": got[:200]}
+    return Refused(Code.INVALID_ARGUMENT, f"arguments_json {problem}: {got[:200]}", faults=[fault])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,74 @@
+"""One prepared runtime of one plugin at one content digest, and the leases that calls hold on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from hermesd.clock import Clock
+from hermesd.model.definition import Parsed
+from hermesd.model.status import Standing, State
+from hermesd.runtimes.runtime import Runtime
+
+
+class Instance:
+    """Calls lease it, and it drains when it has been retired and the last lease has ended.
+
+    An instance is never closed while a lease is held, except by `Drainer`, which first cuts the
+    calls that outlast the drain timeout.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        key: str,
+        digest: str,
+        runtime: Runtime,
+        tools: Mapping[str, Parsed],
+        *,
+        clock: Clock,
+        calls: tuple[str, ...] = (),
+    ) -> None:
+        self.plugin = plugin
+        self.key = key
+        self.digest = digest
+        self.runtime = runtime
+        self.tools = tools
+        #: Globs of the tools that this plugin may call through `ctx.call`.
+        self.calls = calls
+        self.leases = 0
+        self._clock = clock
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._since = clock.now()
+        self._reason = ""
+
+    @contextmanager
+    def lease(self) -> Iterator[None]:
+        """Hold the instance for the length of one call."""
+        self.leases += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self.leases -= 1
+            if not self.leases:
+                self._idle.set()
+
+    async def idle(self) -> None:
+        """Return when no call holds a lease."""
+        await self._idle.wait()
+
+    def standing(self) -> Standing:
+        """Ready, or unavailable with the runtime's own reason; `since` is when that was first seen."""
+        refusal = self.runtime.unavailable()
+        reason, remedy = refusal or ("", "")
+        if reason != self._reason:
+            self._reason, self._since = reason, self._clock.now()
+        return Standing(State.UNAVAILABLE if refusal else State.READY, self._since, reason, remedy)
+
+    @property
+    def since(self) -> datetime:
+        return self._since

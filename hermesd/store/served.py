@@ -1,0 +1,113 @@
+"""What was served: per plugin the last good content and a bounded history, for restarts and rollbacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+from hermesd.clock import Clock
+from hermesd.errors import StoreError
+from hermesd.store.durable import json_bytes, read_json_object, write_atomic
+
+VERSION = 1
+HISTORY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One content that a plugin served. Times are RFC 3339, UTC."""
+
+    digest: str
+    version: str
+    first_served: str
+    last_served: str
+
+
+class ServedStore:
+    """`plugins/last-good.json`. Safe to use from several threads; every write is on disk when it returns."""
+
+    def __init__(self, path: Path, clock: Clock, *, history: int = HISTORY) -> None:
+        """Raises StoreError when the file is damaged or unreadable."""
+        self._path, self._clock, self._bound = path, clock, history
+        self._lock = threading.Lock()
+        self._served = _read(path)
+
+    def last_good(self, plugin: str) -> Served | None:
+        """The content that this plugin served last, or None."""
+        history = self._served.get(plugin, ())
+        return history[0] if history else None
+
+    def history(self, plugin: str) -> tuple[Served, ...]:
+        """What this plugin served, the newest first, each digest once."""
+        return self._served.get(plugin, ())
+
+    def plugins(self) -> tuple[str, ...]:
+        """Every plugin that ever served and was not forgotten, in name order."""
+        return tuple(sorted(self._served))
+
+    def record(self, entries: Iterable[tuple[str, str, str]]) -> None:
+        """Note that each (plugin, digest, version) serves from now on. One write for all of them.
+
+        Nothing is written when each is the plugin's last good one already. Raises StoreError; the
+        history is as it was then.
+        """
+        now = self._clock.now().isoformat(timespec="microseconds")
+        with self._lock:
+            served = dict(self._served)
+            for plugin, digest, version in entries:
+                history = served.get(plugin, ())
+                if not history or (history[0].digest, history[0].version) != (digest, version):
+                    served[plugin] = self._advance(history, digest, version, now)
+            self._replace(served)
+
+    def forget(self, plugin: str) -> None:
+        """Drop a plugin's history. Raises StoreError."""
+        with self._lock:
+            self._replace({name: history for name, history in self._served.items() if name != plugin})
+
+    def keep(self, kept: int) -> frozenset[str]:
+        """The digests of the `kept` newest contents of each plugin: what a sweep must spare."""
+        served = self._served
+        return frozenset(each.digest for history in served.values() for each in history[:kept])
+
+    def _advance(
+        self, history: tuple[Served, ...], digest: str, version: str, now: str
+    ) -> tuple[Served, ...]:
+        before = next((each for each in history if each.digest == digest), None)
+        first = before.first_served if before is not None else now
+        # The one that stops serving was served until now.
+        ended = tuple(
+            Served(each.digest, each.version, each.first_served, now) if index == 0 else each
+            for index, each in enumerate(history)
+        )
+        rest = tuple(each for each in ended if each.digest != digest)
+        return (Served(digest, version, first, now), *rest)[: self._bound]
+
+    def _replace(self, served: Mapping[str, tuple[Served, ...]]) -> None:
+        if served == self._served:
+            return
+        plugins = {name: [asdict(each) for each in history] for name, history in served.items()}
+        write_atomic(self._path, json_bytes({"version": VERSION, "plugins": plugins}))
+        self._served = dict(served)
+
+
+def _read(path: Path) -> dict[str, tuple[Served, ...]]:
+    value = read_json_object(path, version=VERSION)
+    if value is None:
+        return {}
+    try:
+        plugins = cast("dict[str, list[dict[str, str]]]", value["plugins"])
+        return {
+            name: tuple(
+                Served(each["digest"], each["version"], each["first_served"], each["last_served"])
+                for each in history
+            )
+            for name, history in plugins.items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{path} is damaged: {error!r}", remedy=f"move {path} away to start without the history"
+        ) from error

@@ -1,0 +1,1 @@
+"""Child processes: one launcher owns them all, and none outlives the daemon."""
