@@ -78,26 +78,26 @@ _TEST = Template('''\
 import pytest
 
 from hermesd.plugin import ToolError
-from hermesd.plugin.testing import context
+from hermesd.plugin.testing import call
 
 from $module import make_greeting
 
 
 def test_a_greeting_names_whom_it_greets():
-    assert make_greeting(context(), "Ada")["text"] == "Hello, Ada!"
+    assert call(make_greeting, name="Ada") == {"text": "Hello, Ada!", "language": "en"}
 
 
 def test_a_greeting_can_be_chinese():
-    assert make_greeting(context(), "小明", language="zh")["text"] == "你好，小明!"
+    assert call(make_greeting, name="小明", language="zh")["text"] == "你好，小明!"
 
 
 def test_the_operator_decides_how_a_greeting_ends():
-    assert make_greeting(context(settings={"ending": "."}), "Ada")["text"] == "Hello, Ada."
+    assert call(make_greeting, {"settings": {"ending": "."}}, name="Ada")["text"] == "Hello, Ada."
 
 
 def test_a_blank_name_is_refused_with_what_to_do():
     with pytest.raises(ToolError, match="ask the user"):
-        make_greeting(context(), " ")
+        call(make_greeting, name=" ")
 ''')
 
 

@@ -82,8 +82,9 @@ def _show_attention(screen: Screen, answer: admin_pb2.GetStatusResponse, now: da
     screen.line("Needs attention", style="bold")
     for each in [*troubled, *stray]:
         reason = f": {each.reason}" if each.reason else ""
-        screen.line(f"  {each.name} is {each.state} ({since(each.since, now)}){reason}", style=each.state)
-        if each.remedy:
+        when = f" since {since(each.since, now).removesuffix(' ago')}" if each.HasField("since") else ""
+        screen.line(f"  {each.name} is {each.state}{when}{reason}", style=each.state)
+        if each.remedy and each.remedy not in {refused.remedy for refused in each.rejections}:
             screen.line(f"      {each.remedy}")
         if each.stray_threads:
             screen.line(f"      {each.stray_threads} threads outlived the deadline of their call")

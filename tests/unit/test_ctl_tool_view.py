@@ -1,0 +1,86 @@
+"""`ctl tools list`, `show`, `enable` and `disable`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.terminal.table import width_of
+from tests.unit.ctl_double import Double, serving
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Double]:
+    with serving(tmp_path) as double:
+        yield double
+
+
+def tool(name: str = "orders.query_status", **more: Any) -> tool_pb2.Tool:
+    parameters = {
+        "type": "object",
+        "properties": {
+            "order_id": {"type": "string", "description": "完整订单号"},
+            "deep": {"enum": [1, 2]},
+            "any": {},
+        },
+        "required": ["order_id"],
+    }
+    fields: dict[str, Any] = {
+        "name": name,
+        "version": "1.0.0",
+        "description": "Tells where an order is.\nMore.",
+        "state": "ready",
+        "side_effects": "read",
+        "plugin": "orders",
+        "source": "python",
+        "parameters_json": json.dumps(parameters),
+    }
+    return tool_pb2.Tool(**(fields | more))
+
+
+def test_the_list_is_aligned_beside_chinese_text_and_shows_why_a_tool_is_down(daemon: Double) -> None:
+    daemon.answers["ListTools"] = tool_pb2.ListToolsResponse(
+        tools=[tool(), tool("orders.find_order", state="unavailable", reason="没有信任", plugin="订单")]
+    )
+    lines = daemon.run("tools", "list").out.splitlines()
+    assert daemon.last.include_unavailable
+    assert "Tells where an order is." in lines[1]
+    assert "More" not in lines[1]
+    column = lines[0].index("DESCRIPTION")
+    assert width_of(lines[2][: lines[2].index("没有信任")]) == column
+
+
+def test_filters_reach_the_daemon(daemon: Double) -> None:
+    daemon.answers["ListTools"] = tool_pb2.ListToolsResponse(generation=3)
+    document = daemon.run("tools", "list", "--ready", "--source", "python", "--domain", "text", "--json").json
+    assert document == {"tools": [], "next_page_token": "", "generation": 3}
+    assert daemon.last == tool_pb2.ListToolsRequest(page_size=1000, source="python", domain="text")
+
+
+def test_show_names_every_parameter_with_its_form(daemon: Double) -> None:
+    shown = tool(timeout_ms=250, idempotent=True, when_to_use="always", remedy="look")
+    shown.examples.add(user_says="where is 7", arguments_json='{"order_id": "7"}')
+    shown.parameter_guide["deep"] = "how deep to look"
+    daemon.answers["GetTool"] = tool_pb2.GetToolResponse(tool=shown)
+    out = daemon.run("tools", "show", "orders.query_status").out
+    rows = [each.split() for each in out.splitlines()]
+    assert ["order_id", "string", "yes", "完整订单号"] in rows
+    assert ["deep", "[1,", "2]", "no", "how", "deep", "to", "look"] in rows
+    assert ["any", "any", "no", "-"] in rows
+    assert "250 ms" in out
+    assert "read, idempotent" in out
+    assert "where is 7" in out
+    assert daemon.run("tools", "show", "x.y", "--json").json["tool"]["timeout_ms"] == 250
+
+
+def test_enable_and_disable_say_what_is_so_now(daemon: Double) -> None:
+    daemon.answers["SetTool"] = admin_pb2.SetToolResponse(tool=tool(state="disabled"))
+    assert daemon.run("tools", "disable", "orders.query_status").out == "orders.query_status is disabled\n"
+    assert daemon.last == admin_pb2.SetToolRequest(name="orders.query_status", enabled=False)
+    daemon.run("tools", "enable", "orders.query_status", "--json")
+    assert daemon.last.enabled
