@@ -22,7 +22,9 @@ alone are no failure.""",
 )
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--call", is_flag=True, help="Run the examples of tools that have no side effects.")
-@click.option("--trust", is_flag=True, help="Run its code in a throw-away process though nobody trusts it yet.")
+@click.option(
+    "--trust", is_flag=True, help="Run its code in a throw-away process though nobody trusts it yet."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(path: Path, call: bool, trust: bool, as_json: bool) -> int:
     from hermesd.reload.check import check_plugin  # noqa: PLC0415

@@ -114,13 +114,15 @@ class Lifespan:
 
     def unavailable(self) -> tuple[str, str] | None:
         """What `hermesd_unavailable` answers: (reason, remedy) when no tool of the plugin can work now."""
-        with self._telling():
-            answer = self._run("unavailable")
-            if answer is None:
-                return None
-            if not isinstance(answer, tuple) or [type(each) for each in answer] != [str, str]:
+        try:
+            answer: tuple[str, str] | None = self._run("unavailable")
+            if answer is not None and not _is_refusal(answer):
                 raise self._misuse("unavailable", f"gives {answer!r}", "return None or (reason, remedy)")
-            return answer[0], answer[1]
+        except BaseException as error:  # noqa: BLE001 - as above
+            fault = self._fault(error)
+        else:
+            return answer
+        raise fault
 
     def _hook(self, name: str) -> Callable[..., Any] | None:
         return self._hooks.get(f"hermesd_{name}")
@@ -169,6 +171,10 @@ def _is_cancelling(error: BaseException) -> bool:
 
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _is_refusal(answer: object) -> bool:
+    return isinstance(answer, tuple) and [type(each) for each in answer] == [str, str]
 
 
 def _is_async(hook: Callable[..., Any]) -> bool:

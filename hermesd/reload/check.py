@@ -98,7 +98,7 @@ async def check_plugin(
     side effects.
     """
     environ = os.environ if environ is None else environ
-    path = path.resolve()
+    path = Path(os.path.abspath(path))
     try:
         configuration = _load(None, environ)
     except ConfigError as error:
