@@ -133,6 +133,9 @@ class Registry(History):
         super().__init__()
         self.catalogue = Catalogue(1, {})
 
+    def standing(self, entry: Entry) -> Standing:
+        return entry.standing()
+
     def commit(self, entries: Sequence[Entry]) -> None:
         tools = {each.definition.name: each for each in sorted(entries, key=lambda e: e.definition.name)}
         self.catalogue = Catalogue(self.catalogue.generation + 1, tools)
