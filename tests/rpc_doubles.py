@@ -200,6 +200,7 @@ class Calls:
         return self.result(request, Code.OK)
 
     def result(self, request: CallRequest, code: Code, message: str = "", **more) -> Result:
+        catalogue = self.registry.catalogue
         return Result(
             code=code,
             message=message,
@@ -208,7 +209,7 @@ class Calls:
             session_id=request.session_id,
             tool=request.tool,
             version="1.0.0",
-            generation=self.registry.catalogue.generation,
+            generation=catalogue.generation,
             attempts=1,
             duration_ms=0.5,
             queued_ms=0.25,
