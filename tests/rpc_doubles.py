@@ -133,6 +133,9 @@ class Registry(History):
         super().__init__()
         self.catalogue = Catalogue(1, {})
 
+    def standing(self, entry: Entry) -> Standing:
+        return entry.standing()
+
     def commit(self, entries: Sequence[Entry]) -> None:
         tools = {each.definition.name: each for each in sorted(entries, key=lambda e: e.definition.name)}
         self.catalogue = Catalogue(self.catalogue.generation + 1, tools)
@@ -197,6 +200,7 @@ class Calls:
         return self.result(request, Code.OK)
 
     def result(self, request: CallRequest, code: Code, message: str = "", **more) -> Result:
+        catalogue = self.registry.catalogue
         return Result(
             code=code,
             message=message,
@@ -205,7 +209,7 @@ class Calls:
             session_id=request.session_id,
             tool=request.tool,
             version="1.0.0",
-            generation=self.registry.catalogue.generation,
+            generation=catalogue.generation,
             attempts=1,
             duration_ms=0.5,
             queued_ms=0.25,

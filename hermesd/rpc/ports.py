@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hermesd.model.call import Caller, CallRequest, Result
 from hermesd.model.definition import ToolDefinition
@@ -36,7 +36,6 @@ class Entry(Protocol):
     def plugin(self) -> str: ...
     @property
     def source(self) -> str: ...
-    def standing(self) -> Standing: ...
 
 
 class Catalogue(Protocol):
@@ -72,10 +71,12 @@ class ToolChange(Protocol):
 
 
 class Registry(Watchable[ToolChange], Protocol):
-    """Where the present catalogue is found and its changes are followed."""
+    """Where the present catalogue is found, what each tool's state is, and the changes are followed."""
 
     @property
     def catalogue(self) -> Catalogue: ...
+    def standing(self, entry: Any) -> Standing:  # an Entry of its own catalogue
+        """The whole truth about one tool's state: the operator's switches and missing dependencies too."""
 
 
 class Event(Protocol):

@@ -54,10 +54,10 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         last = paging.after(request.page_token, question)
         catalogue = self._registry.catalogue
         self._messages.keep_only(catalogue.tools)
-        names = [name for name, entry in catalogue.tools.items() if _asked_for(entry, request)]
+        names = [name for name, entry in catalogue.tools.items() if self._asked_for(entry, request)]
         page, more = paging.slice_names(names, size, last)
         return tool_pb2.ListToolsResponse(
-            tools=[self._messages.message(catalogue.tools[name]) for name in page],
+            tools=[self._message(catalogue.tools[name]) for name in page],
             next_page_token=paging.page_token(page[-1], question) if more else "",
             generation=catalogue.generation,
         )
@@ -67,12 +67,22 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         entry = catalogue.find(request.name)
         if entry is None:
             raise not_found_tool(request.name, catalogue.tools)
-        return tool_pb2.GetToolResponse(tool=self._messages.message(entry), generation=catalogue.generation)
+        return tool_pb2.GetToolResponse(tool=self._message(entry), generation=catalogue.generation)
 
     def tool_message(self, name: str) -> tool_pb2.Tool | None:
         """The tool as it stands now, or None."""
         entry = self._registry.catalogue.find(name)
-        return None if entry is None else self._messages.message(entry)
+        return None if entry is None else self._message(entry)
+
+    def _message(self, entry: Entry) -> tool_pb2.Tool:
+        return self._messages.message(entry, self._registry.standing(entry))
+
+    def _asked_for(self, entry: Entry, request: tool_pb2.ListToolsRequest) -> bool:
+        if request.source and entry.source != request.source:
+            return False
+        if request.domain and entry.definition.domain != request.domain:
+            return False
+        return request.include_unavailable or self._registry.standing(entry).state in CALLABLE_STATES
 
     async def CallTool(
         self, request: tool_pb2.CallToolRequest, context: Context
@@ -183,14 +193,6 @@ def not_found_tool(name: str, known: object) -> NotFoundError:
     near = nearest(name, known)  # type: ignore[arg-type] # any iterable of names
     remedy = f"did you mean {', '.join(near)}?" if near else "list the tools to see their names"
     return NotFoundError(f"there is no tool {name!r}", remedy=remedy)
-
-
-def _asked_for(entry: Entry, request: tool_pb2.ListToolsRequest) -> bool:
-    if request.source and entry.source != request.source:
-        return False
-    if request.domain and entry.definition.domain != request.domain:
-        return False
-    return request.include_unavailable or entry.standing().state in CALLABLE_STATES
 
 
 def _check_call(request: tool_pb2.CallToolRequest) -> None:

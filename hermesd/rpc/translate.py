@@ -19,7 +19,7 @@ from hermesd.api.v1 import admin_pb2, tool_pb2
 from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
-from hermesd.model.status import PluginStatus, ReloadReport, State
+from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.call_events import CallEvent
 from hermesd.rpc.ports import Entry, Event, HistoryEntry, LogLine
 
@@ -99,7 +99,7 @@ class ToolMessages:
         if len(self._known) > 2 * len(names) + 100:
             self._known = {name: each for name, each in self._known.items() if name in names}
 
-    def message(self, entry: Entry) -> tool_pb2.Tool:
+    def message(self, entry: Entry, standing: Standing) -> tool_pb2.Tool:
         """One tool with its present state."""
         definition = entry.definition
         known = self._known.get(definition.name)
@@ -107,7 +107,6 @@ class ToolMessages:
             known = self._known[definition.name] = (definition, _definition_message(definition))
         tool = tool_pb2.Tool()
         tool.CopyFrom(known[1])
-        standing = entry.standing()
         tool.state = standing.state.value
         tool.reason = cast("str", _encodable(standing.reason))
         tool.remedy = cast("str", _encodable(standing.remedy))

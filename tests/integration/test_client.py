@@ -90,6 +90,7 @@ async def test_all_pages_are_gone_through(client: AsyncClient, daemon: Daemon):
     ("tool", "kind", "reason"),
     [("demo.raise_fault", DaemonFaultError, "INTERNAL")],
 )
+@pytest.mark.promise("API-11")
 async def test_a_fault_of_the_daemon_shows_an_id_and_no_text(client: AsyncClient, tool, kind, reason, caplog):
     with pytest.raises(kind) as caught:
         await client.call_tool(tool, request_id="find-me")
@@ -266,6 +267,7 @@ class Cut:
             writer.close()
 
 
+@pytest.mark.promise("API-12")
 async def test_a_call_whose_connection_broke_is_not_sent_twice(daemon: Daemon, tmp_path: Path):
     way = Cut(f"{tmp_path}/hermesd.sock")
     async with (
@@ -283,6 +285,7 @@ async def test_a_call_whose_connection_broke_is_not_sent_twice(daemon: Daemon, t
         way.cut()
 
 
+@pytest.mark.promise("API-12")
 async def test_a_read_whose_connection_broke_is_sent_again(daemon: Daemon, tmp_path: Path, monkeypatch):
     way = Cut(f"{tmp_path}/hermesd.sock")
     status = daemon.administration.status

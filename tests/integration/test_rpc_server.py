@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import grpc
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
-from hermesd.clock import SystemClock
-from hermesd.errors import InvalidRequestError, LockedError, PreconditionError
 from hermesd.model.call import Caller
 from hermesd.model.status import State
-from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.server import RpcServer
 from tests.rpc_doubles import Daemon, Limits, tool_entry
-
-MIB = 1024 * 1024
-BIG = (("grpc.max_receive_message_length", 64 * MIB), ("grpc.max_send_message_length", 64 * MIB))
+from tests.rpc_wire import BIG, MIB, call, error_info, failure
 
 
 @pytest.fixture
@@ -57,123 +45,6 @@ def admin(channel) -> admin_pb2_grpc.AdminServiceStub:
     return admin_pb2_grpc.AdminServiceStub(channel)
 
 
-async def failure(awaitable) -> grpc.aio.AioRpcError:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await awaitable
-    return caught.value
-
-
-def error_info(error: grpc.aio.AioRpcError) -> ErrorInfo:
-    info = ErrorInfo()
-    details = dict(error.trailing_metadata() or ())["grpc-status-details-bin"]
-    assert Status.FromString(details).details[0].Unpack(info)
-    return info
-
-
-def call(name: str = "demo.echo_text", **fields) -> tool_pb2.CallToolRequest:
-    return tool_pb2.CallToolRequest(name=name, **fields)
-
-
-# Sockets
-
-
-async def test_the_socket_is_the_owners_alone(daemon: Daemon, tmp_path: Path):
-    mode = (tmp_path / "hermesd.sock").stat().st_mode
-    assert stat.S_ISSOCK(mode)
-    assert stat.S_IMODE(mode) == 0o600
-
-
-async def test_a_socket_group_may_use_the_socket(address: str, tmp_path: Path):
-    async with Daemon(address, socket_group=str(os.getgid())):
-        assert stat.S_IMODE((tmp_path / "hermesd.sock").stat().st_mode) == 0o660
-
-
-def test_an_unknown_socket_group_is_named():
-    with pytest.raises(PreconditionError, match="no group 'gibt-es-nicht'"):
-        UnixListener(Path("/tmp/x.sock"), "gibt-es-nicht")
-
-
-async def test_nothing_but_the_socket_and_its_lock_is_left_in_the_folder(daemon: Daemon, tmp_path: Path):
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["hermesd.sock", "hermesd.sock.lock"]
-    await daemon.server.stop(1)
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_a_stale_socket_of_a_dead_daemon_is_replaced(address: str, tmp_path: Path):
-    code = "import socket,sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, f"{tmp_path}/hermesd.sock"], check=True)
-    (tmp_path / "hermesd.sock.lock").write_text('{"pid": 1}')
-    async with Daemon(address) as daemon, grpc.aio.insecure_channel(daemon.address) as channel:
-        await admin_pb2_grpc.AdminServiceStub(channel).GetStatus(admin_pb2.GetStatusRequest())
-
-
-async def test_a_live_socket_of_somebody_else_is_never_stolen(address: str, tmp_path: Path):
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(f"{tmp_path}/hermesd.sock")
-        other.listen()
-        inode = (tmp_path / "hermesd.sock").stat().st_ino
-        with pytest.raises(LockedError, match=f"served by the process {os.getpid()}"):
-            await Daemon(address).server.start()
-        assert (tmp_path / "hermesd.sock").stat().st_ino == inode
-        assert sorted(each.name for each in tmp_path.iterdir()) == ["hermesd.sock"]
-
-
-async def test_a_file_that_is_no_socket_is_left_alone(address: str, tmp_path: Path):
-    (tmp_path / "hermesd.sock").write_text("precious")
-    with pytest.raises(LockedError, match="no socket"):
-        await Daemon(address).server.start()
-    assert (tmp_path / "hermesd.sock").read_text() == "precious"
-
-
-async def test_a_second_daemon_on_the_same_socket_is_told_who_holds_it(daemon: Daemon, tools):
-    """grpc#16920: a second bind of the same address must not succeed silently."""
-    with pytest.raises(LockedError, match=f"pid {os.getpid()}"):
-        await Daemon(daemon.address).server.start()
-    assert (await tools.CallTool(call())).result.code == "OK"
-
-
-async def test_a_second_daemon_on_the_same_port_is_refused():
-    """grpc#16920, grpc#16005: with SO_REUSEPORT both would bind and share the connections."""
-    async with Daemon("127.0.0.1:0") as first:
-        with pytest.raises(LockedError, match="in use"):
-            await Daemon(first.server.addresses[0]).server.start()
-
-
-async def test_a_failed_start_lets_go_of_the_addresses_it_already_had(tmp_path: Path):
-    (tmp_path / "second.sock").write_text("")
-    backend = Daemon(f"unix:{tmp_path}/first.sock")
-    both = RpcServer(
-        backend.server._backend,
-        addresses=[f"unix:{tmp_path}/first.sock", f"unix:{tmp_path}/second.sock"],
-        clock=SystemClock(),
-    )
-    with pytest.raises(LockedError):
-        await both.start()
-    assert [each.name for each in tmp_path.iterdir()] == ["second.sock"]
-    async with Daemon(f"unix:{tmp_path}/first.sock"):
-        pass
-
-
-async def test_stopping_removes_the_socket_only_while_it_is_ours(daemon: Daemon, tmp_path: Path):
-    """gunicorn#476: an old process that exits must not remove the new one's socket."""
-    path = tmp_path / "hermesd.sock"
-    path.unlink()
-    with socket.socket(socket.AF_UNIX) as successor:
-        successor.bind(str(path))
-        await daemon.server.stop(1)
-        assert path.exists()
-
-
-async def test_an_address_that_others_can_reach_is_refused_without_tls():
-    with pytest.raises(PreconditionError, match="no TLS"):
-        await Daemon("0.0.0.0:0").server.start()
-
-
-def test_a_path_that_is_too_long_for_a_socket_is_refused_with_the_reason():
-    with pytest.raises(InvalidRequestError, match="107 bytes"):
-        Daemon("unix:/" + "文" * 40)
-
-
 # Identity
 
 
@@ -190,6 +61,7 @@ async def test_tcp_without_a_token_is_nobody_but_health_is_open():
 
 
 @pytest.mark.parametrize("token", ["Bearer x", "", "Basic eDp5"])
+@pytest.mark.promise("API-7")
 async def test_any_token_is_refused_on_the_unix_socket_too(tools, token: str):
     error = await failure(tools.CallTool(call(), metadata=(("authorization", token),)))
     assert error.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -222,11 +94,13 @@ async def test_the_callers_deadline_reaches_the_call_less_20_ms(tools, daemon: D
 
 
 @pytest.mark.parametrize("timeout", [0.2, 1.005])
+@pytest.mark.promise("API-4")
 async def test_a_call_that_uses_all_its_time_still_answers(tools, timeout: float):
     result = (await tools.CallTool(call("demo.use_time"), timeout=timeout)).result
     assert result.code == "TIMEOUT"
 
 
+@pytest.mark.promise("API-5")
 async def test_a_caller_that_goes_away_cancels_its_call(tools, daemon: Daemon):
     running = tools.CallTool(call("demo.wait_long", request_id="left"))
     while "left" not in daemon.calls.inflight:
@@ -247,6 +121,7 @@ async def test_a_caller_that_goes_away_cancels_its_call(tools, daemon: Daemon):
         ("context_id", "x"),
     ],
 )
+@pytest.mark.promise("API-6")
 async def test_a_field_whose_feature_is_missing_is_refused_by_name(tools, daemon: Daemon, field, value):
     error = await failure(tools.CallTool(call(**{field: value})))
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -338,6 +213,7 @@ async def test_a_streamed_call_tells_its_progress_and_log_in_order(tools):
     assert not events[3].progress.HasField("total")
 
 
+@pytest.mark.promise("API-10")
 async def test_logs_that_a_slow_reader_misses_are_counted(tools):
     stream = tools.StreamCallTool(tool_pb2.StreamCallToolRequest(call=call("demo.flood_logs")))
     events = [each async for each in stream]
@@ -390,6 +266,7 @@ async def test_an_rpc_that_this_build_lacks_is_unimplemented(channel):
 # Lists
 
 
+@pytest.mark.promise("API-8")
 async def test_pages_survive_changes_of_the_catalogue_between_them(tools, daemon: Daemon):
     daemon.registry.commit([tool_entry(f"demo.item_{each:02}") for each in range(10)])
     first = await tools.ListTools(tool_pb2.ListToolsRequest(page_size=4))
@@ -436,6 +313,7 @@ async def test_unavailable_tools_are_listed_only_when_asked_for(tools, daemon: D
 # Watches
 
 
+@pytest.mark.promise("API-9")
 async def test_a_watch_resumes_after_its_started_without_missing_anything(tools, daemon: Daemon):
     daemon.registry.change("added", "a.b_c")
     stream = tools.WatchTools(tool_pb2.WatchToolsRequest())
@@ -450,6 +328,7 @@ async def test_a_watch_resumes_after_its_started_without_missing_anything(tools,
     again.cancel()
 
 
+@pytest.mark.promise("API-9")
 async def test_a_watch_of_events_that_are_gone_is_out_of_range(admin, daemon: Daemon):
     daemon.events.capacity = 3
     for _ in range(10):
@@ -569,77 +448,3 @@ async def test_reflection_names_the_services(channel):
     names = {each.name for each in answer.list_services_response.service}
     assert {"hermesd.api.v1.ToolService", "hermesd.api.v1.AdminService", "grpc.health.v1.Health"} <= names
     stream.cancel()
-
-
-# Stopping
-
-
-async def test_stopping_ends_watches_and_says_why(admin, tools, daemon: Daemon):
-    watch = tools.WatchTools(tool_pb2.WatchToolsRequest())
-    events = admin.WatchEvents(admin_pb2.WatchEventsRequest())
-    log = admin.ReadPluginLog(admin_pb2.ReadPluginLogRequest(name="demo", lines=0, follow=True))
-    for each in (watch, events, log):
-        await each.read()
-    stopping = asyncio.create_task(daemon.server.stop(10))
-    for each in (watch, events, log):
-        error = await failure(each.read())
-        assert error.code() is grpc.StatusCode.UNAVAILABLE
-        assert error_info(error).reason == "DRAINING"
-    await asyncio.wait_for(stopping, 5)
-    assert daemon.registry.open_watches == daemon.events.open_watches == 0
-
-
-async def test_stopping_waits_for_calls_in_flight(tools, daemon: Daemon):
-    running = asyncio.ensure_future(_call(tools, "demo.wait_long"))
-    while not daemon.calls.inflight:
-        await asyncio.sleep(0.005)
-    stopping = asyncio.create_task(daemon.server.stop(10))
-    await asyncio.sleep(0.05)
-    assert not stopping.done()
-    daemon.calls.release.set()
-    assert (await running).result.code == "OK"
-    await asyncio.wait_for(stopping, 5)
-
-
-async def _call(tools, name: str) -> tool_pb2.CallToolResponse:
-    return await tools.CallTool(call(name, request_id="last"))
-
-
-async def test_a_call_that_is_cut_is_told_so_and_its_finally_runs(tools, daemon: Daemon):
-    """grpc#37239: the server's own stop does not wait for the handlers that it aborts."""
-    running = asyncio.ensure_future(failure(_call(tools, "demo.wait_long")))
-    stream = tools.StreamCallTool(tool_pb2.StreamCallToolRequest(call=call("demo.wait_long", request_id="s")))
-    await stream.read()
-    while len(daemon.calls.inflight) < 2:
-        await asyncio.sleep(0.005)
-    await asyncio.wait_for(daemon.server.stop(0.05), 5)
-    assert sorted(daemon.calls.cancelled) == ["last", "s"], "both had ended when stop returned"
-    error = await running
-    assert error.code() is grpc.StatusCode.UNAVAILABLE
-    assert "may have had its effect" in error.details()
-    assert (await failure(stream.read())).code() is grpc.StatusCode.UNAVAILABLE
-
-
-async def test_a_health_watch_does_not_hold_up_the_stop(channel, daemon: Daemon):
-    watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-    await watch.read()
-    await asyncio.wait_for(daemon.server.stop(10), 5)
-    watch.cancel()
-
-
-async def test_whoever_asks_for_the_shutdown_gets_the_answer(admin, daemon: Daemon):
-    """caddy#4184: a change asked for over the API must not reset its own asker."""
-    stopping: list[asyncio.Task] = []
-    daemon.administration.on_shutdown = lambda: stopping.append(asyncio.create_task(daemon.server.stop(5)))
-    assert await admin.Shutdown(admin_pb2.ShutdownRequest()) == admin_pb2.ShutdownResponse()
-    await asyncio.wait_for(stopping[0], 5)
-
-
-async def test_stopping_twice_and_starting_again_work(address: str):
-    daemon = Daemon(address)
-    await daemon.server.stop(1)
-    async with daemon:
-        await daemon.server.stop(1)
-        await daemon.server.stop(1)
-    async with Daemon(address):
-        pass

@@ -14,9 +14,13 @@ from hermesd.model.definition import ToolDefinition
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc import translate
 from hermesd.rpc.call_events import CallEvent
-from tests.rpc_doubles import tool_entry
+from tests.rpc_doubles import Entry, tool_entry
 
 AT = datetime(2026, 11, 30, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def message_of(messages: translate.ToolMessages, entry: Entry) -> tool_pb2.Tool:
+    return messages.message(entry, entry.standing())
 
 
 def result(**changes: object) -> Result:
@@ -47,7 +51,9 @@ def test_every_field_of_a_definition_arrives():
         name="a.b_c", version="1.0.0", parameters={"type": "object"}, title="题", returns={"type": "integer"},
         timeout_ms=5, max_concurrency=2, tags=("x",), depends_on=("d",), parameter_guide={"p": "q"},
     )  # fmt: skip
-    tool = translate.ToolMessages().message(dataclasses.replace(tool_entry("a.b_c"), definition=definition))
+    tool = message_of(
+        translate.ToolMessages(), dataclasses.replace(tool_entry("a.b_c"), definition=definition)
+    )
     assert (tool.title, tool.timeout_ms, tool.max_concurrency) == ("题", 5, 2)
     assert (tool.parameters_json, tool.returns_json) == ('{"type":"object"}', '{"type":"integer"}')
     assert (list(tool.tags), list(tool.depends_on), dict(tool.parameter_guide)) == (["x"], ["d"], {"p": "q"})
@@ -58,7 +64,7 @@ def test_every_field_of_a_definition_arrives():
 
 
 def test_absent_bounds_stay_absent():
-    tool = translate.ToolMessages().message(tool_entry("a.b_c"))
+    tool = message_of(translate.ToolMessages(), tool_entry("a.b_c"))
     assert not tool.HasField("timeout_ms")
     assert not tool.HasField("max_concurrency")
 
@@ -66,17 +72,20 @@ def test_absent_bounds_stay_absent():
 def test_a_changed_definition_or_state_is_seen_though_translations_are_kept():
     messages = translate.ToolMessages()
     entry = tool_entry("a.b_c")
-    assert messages.message(entry).state == "ready"
+    assert message_of(messages, entry).state == "ready"
     entry.state, entry.reason = State.UNAVAILABLE, "no roots"
-    assert (messages.message(entry).state, messages.message(entry).reason) == ("unavailable", "no roots")
+    assert (message_of(messages, entry).state, message_of(messages, entry).reason) == (
+        "unavailable",
+        "no roots",
+    )
     entry.definition = dataclasses.replace(entry.definition, title="new")
-    assert messages.message(entry).title == "new"
+    assert message_of(messages, entry).title == "new"
 
 
 def test_kept_translations_do_not_grow_with_tools_that_are_gone():
     messages = translate.ToolMessages()
     for each in range(500):
-        messages.message(tool_entry(f"a.b_{each}"))
+        message_of(messages, tool_entry(f"a.b_{each}"))
     messages.keep_only({"a.b_1": None})
     assert len(messages._known) == 1
 

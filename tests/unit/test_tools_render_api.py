@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from hermesd.api.v1 import admin_pb2, tool_pb2
+from tools import render_api
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import render_api  # noqa: E402
 
 
 def test_the_api_reference_is_not_stale():
