@@ -23,9 +23,7 @@ Exit status 1 when anything would be rejected.""",
 @click.option("--effective", is_flag=True, help="Also print each value in force with its origin.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(config: Path | None, effective: bool, as_json: bool) -> int:
-    from hermesd.reload.check import (  # type: ignore[import-not-found]  # noqa: PLC0415
-        check_configuration,
-    )
+    from hermesd.reload.check import check_configuration  # noqa: PLC0415
 
     report = asyncio.run(check_configuration(config, os.environ, effective=effective))
     return show_report(Screen.of_process(os.environ, as_json=as_json), report)

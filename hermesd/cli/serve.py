@@ -44,7 +44,7 @@ def serve(
 ) -> int:
     """Returns the daemon's own exit status."""
     # The daemon's modules cost 300 ms and more: `--help` and a usage error do not pay for them.
-    from hermesd.daemon import run  # type: ignore[attr-defined]  # noqa: PLC0415
+    from hermesd.daemon import run  # noqa: PLC0415
 
     options = ServeOptions(config, data_dir, listen, log_format, log_level)
     return int(run(options))

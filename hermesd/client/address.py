@@ -76,7 +76,7 @@ class Choice:
     tried: tuple[str, ...]
 
 
-def choose_address(explicit: str | None, environ: Mapping[str, str], *, is_root: bool) -> Choice:
+def choose_address(explicit: str | None, environ: Mapping[str, str]) -> Choice:
     """The address given, else HERMESD_ADDRESS, else the first usual place where a socket is.
 
     Where there is none the first place is chosen: connecting fails and names all of them.

@@ -38,7 +38,7 @@ class Client:
     def __init__(
         self, address: str | None = None, *, token: str | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        choice = choose_address(address, os.environ, is_root=os.geteuid() == 0)
+        choice = choose_address(address, os.environ)
         self.address = str(choice.address)
         self._tried = choice.tried
         self._timeout_s = timeout_s

@@ -13,7 +13,7 @@ from hermesd.client.error import ToolFailedError
 
 @dataclass(frozen=True)
 class CallResult:
-    """The envelope of an answer. `data` and `detail` are parsed when first asked for."""
+    """The envelope of an answer; `response` is the message, `data` and `detail` are parsed when asked for."""
 
     response: tool_pb2.CallToolResponse
 

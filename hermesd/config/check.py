@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesd.config.effective import dotted
+from hermesd.config.effective import dotted, telling_paths
 from hermesd.config.interpolation import Expanded
 from hermesd.config.key import Key, Node
-from hermesd.config.kind import At, KeyFault, PathParts, describe
+from hermesd.config.kind import At, Grant, KeyFault, PathParts, describe
 from hermesd.model.name import nearest
 
 #: More faults than these are counted, not listed: nobody reads on.
@@ -49,7 +49,10 @@ class Check:
         if key is not None and key.kind is not None:
             if value is None:
                 return key.default
-            return key.kind.read(value, At(path, self._base_of(path), self.result.faults))
+            read = key.kind.read(value, At(path, self._base_of, self.result.faults))
+            if not isinstance(key.kind, Grant):  # a grant holds the names of secrets, not their values
+                self.result.secret.update(telling_paths(read, path))
+            return read
         if key is not None and key.short and value is not None and not isinstance(value, Mapping):
             value = {key.short: value}
         return self._section(node, value, path, warned)

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 MASK = "********"
-#: Names whose value is nobody's business, wherever they stand in a free-form mapping.
+#: Names whose text is nobody's business, wherever they stand in a free-form mapping.
 SECRET_WORDS = re.compile(
     r"token|passw|secret|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie",
     re.IGNORECASE,
@@ -56,12 +56,7 @@ def masked(value: object, path: PathParts, secret: frozenset[PathParts]) -> obje
     if value is not None and value != "" and any(path[:end] in secret for end in range(1, len(path) + 1)):
         return MASK
     if isinstance(value, Mapping):
-        return {
-            key: MASK
-            if _telling(key) and isinstance(each, str) and each
-            else masked(each, (*path, key), secret)
-            for key, each in value.items()
-        }
+        return {key: masked(each, (*path, key), secret) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [masked(each, (*path, index), secret) for index, each in enumerate(value)]
     if isinstance(value, Path):
@@ -87,5 +82,21 @@ def jsonable(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _telling(key: object) -> bool:
-    return isinstance(key, str) and SECRET_WORDS.search(key) is not None
+def telling_paths(value: object, path: PathParts, is_told: bool = False) -> Iterator[PathParts]:
+    """The paths of a free-form value whose name says that they are secret.
+
+    Numbers count too, but not under `max_tokens` and its like, which count what models read.
+    """
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            name = str(key)
+            told = is_told or SECRET_WORDS.search(name) is not None
+            is_amount = isinstance(below, int | float) and (
+                isinstance(below, bool) or "tokens" in name.lower()
+            )
+            yield from telling_paths(below, (*path, name), told and not is_amount)
+    elif isinstance(value, list | tuple):
+        for index, below in enumerate(value):
+            yield from telling_paths(below, (*path, index), is_told)
+    elif is_told:
+        yield path

@@ -6,7 +6,7 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,14 +44,17 @@ class KeyFault:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where a value is being read: its path, the folder its paths are relative to, where faults go."""
+    """Where a value is being read: its path, where faults go, and what its paths are relative to.
+
+    `base_of` is asked for each path, because the items of a joined list come from several files.
+    """
 
     path: PathParts
-    base: Path
+    base_of: Callable[[PathParts], Path]
     faults: list[KeyFault] = field(default_factory=list)
 
     def into(self, part: str | int) -> At:
-        return At((*self.path, part), self.base, self.faults)
+        return At((*self.path, part), self.base_of, self.faults)
 
     def wrong(self, problem: str, remedy: str = "") -> None:
         self.faults.append(KeyFault(self.path, problem, remedy))
@@ -172,8 +175,8 @@ class Number:
     def label(self) -> str:
         what = "whole number" if self.whole else "number"
         if math.isinf(self.maximum):
-            return f"{what}, at least {self.minimum:g}"
-        return f"{what} from {self.minimum:g} to {self.maximum:g}"
+            return f"{what}, at least {self.minimum}"
+        return f"{what} from {self.minimum} to {self.maximum}"
 
     def read(self, value: object, at: At) -> object:
         number = _number(value) if isinstance(value, Expanded) else value
@@ -210,7 +213,7 @@ def _absolute(text: str, at: At) -> Path | None:
     elif text.startswith("~"):
         at.wrong("~ is not expanded", "write ${HOME}/… or the whole path")
     else:
-        return Path(os.path.normpath(at.base / text))
+        return Path(os.path.normpath(at.base_of(at.path) / text))
     return None
 
 
@@ -282,7 +285,7 @@ class Either:
 
     def read(self, value: object, at: At) -> object:
         for kind in self.kinds:
-            trial = At(at.path, at.base)
+            trial = At(at.path, at.base_of)
             read = kind.read(value, trial)
             if not trial.faults:
                 return read

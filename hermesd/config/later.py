@@ -126,7 +126,7 @@ _STORE = _rows("the encrypted store", {"store": (None, ""), "store.key": (TEXT, 
 _TOOLS = (
     Key(
         "tools",
-        ListOf(Open("definition of a tool")),
+        ListOf(Open("tool definitions")),
         "live",
         "Declarative tools.",
         deferred="declarative tools",
@@ -136,7 +136,7 @@ _TOOLS = (
 )
 
 
-def _servers(path: str) -> tuple[Key, ...]:
+def _servers(path: str, doc: str) -> tuple[Key, ...]:
     """The same shape under our own name and under the one that other clients use."""
     transport = Choice(("stdio", "http", "sse", "streamable-http", "streamablehttp"), folded=True)
     keys: dict[str, tuple[Kind | None, str]] = {
@@ -179,7 +179,7 @@ def _servers(path: str) -> tuple[Key, ...]:
     }
     feature = "MCP servers"
     return (
-        Key(path, None, "live", "MCP servers, by name.", deferred=feature),
+        Key(path, None, "live", doc, deferred=feature),
         Key(
             f"{path}.*",
             None,
@@ -329,8 +329,8 @@ LATER: tuple[Key, ...] = (
     *_DISPATCH,
     *_STORE,
     *_TOOLS,
-    *_servers("mcp_servers"),
-    *_servers("mcpServers"),
+    *_servers("mcp_servers", "MCP servers, by name."),
+    *_servers("mcpServers", "The same as `mcp_servers`, under the name that other programs use."),
     *_PROFILES,
     *_SANDBOX,
     *_SESSIONS,

@@ -82,9 +82,11 @@ class Origins:
     def _written(self, path: PathParts) -> tuple[bool, object]:
         """Whether a file holds the path, or a short form of what lies above it; and the raw value."""
         node: object = self._merged.value
-        for part in path:
+        for depth, part in enumerate(path):
             if not isinstance(node, Mapping):
-                break
+                above = self._table.at(path[:depth])
+                is_short = above is not None and above.key is not None and above.key.short == part
+                return is_short and node is not None, node
             if part not in node:
                 return False, None
             node = node[part]

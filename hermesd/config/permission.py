@@ -62,14 +62,22 @@ PermissionFault = tuple[tuple[str | int, ...], str, str]
 def permission_faults(raw: object) -> list[PermissionFault]:
     """Every fault of a raw `permissions` or `grant` mapping; [] when it can be built."""
     if not isinstance(raw, Mapping):
-        return [((), f"expected a mapping of {', '.join(_ENTRY_FAULTS)}, memory_mb", "")]
+        return [
+            (
+                (),
+                f"expected a mapping of {', '.join(_ENTRY_FAULTS)}, memory_mb",
+                "write for example network: [...]",
+            )
+        ]
     found: list[PermissionFault] = []
     for key, value in raw.items():
         if key in _ENTRY_FAULTS:
             found.extend(_list_faults(key, value))
         elif key == "memory_mb":
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                found.append((("memory_mb",), "expected a whole number of MiB, at least 1", ""))
+                found.append(
+                    (("memory_mb",), "expected a whole number of MiB, at least 1", "write for example 256")
+                )
         else:
             near = nearest(str(key), [*_ENTRY_FAULTS, "memory_mb"], 1)
             remedy = f"did you mean {near[0]!r}?" if near else "remove it"

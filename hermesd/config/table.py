@@ -51,7 +51,7 @@ _SERVER = (
         "Where the operator reaches the daemon: the socket's mode is "
         "0600, or 0660 with `socket_group`; without a token the caller is the operator.",
         (),
-        shown="`unix:` and `hermesd.sock` in the run-time folder",
+        shown="`/run/hermesd/hermesd.sock` (root) or `$XDG_RUNTIME_DIR/hermesd/hermesd.sock`",
     ),
     Key(
         "server.socket_group",
@@ -96,7 +96,7 @@ _SERVER = (
         FilePath(),
         "restart",
         "Where the daemon keeps what it must not lose.",
-        shown="the state folder of section 1 of the command line",
+        shown="`/var/lib/hermesd` (root) or `$XDG_STATE_HOME/hermesd`",
     ),
 )
 

@@ -1,1 +1,118 @@
-"""The daemon: wires everything, owns start and stop order."""
+"""The daemon: wires everything, and owns the order in which it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+from hermesd.clock import SystemClock
+from hermesd.config.configuration import Configuration
+from hermesd.config.load import find_config, load_configuration
+from hermesd.config.places import data_dir, listen_address
+from hermesd.daemon.options import ServeOptions
+from hermesd.errors import ConfigError, HermesdError
+from hermesd.store.layout import DataDir
+from hermesd.store.lock import DataDirLock
+from hermesd.supervise.launcher import Launcher
+from hermesd.telemetry.log import configure
+
+#: How long a thread may hold the interpreter before another gets it: one CPU-bound plugin thread must
+#: not make every other call wait for the default 5 ms.
+SWITCH_INTERVAL_S = 0.001
+
+
+def run(options: ServeOptions) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit status: 0 stopped, 1 could not start."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        print(  # noqa: T201 - before logging is configured
+            "hermesd: this Python has no global interpreter lock; grpc does not support that yet. "
+            "Use an ordinary build of Python 3.11 to 3.14.",
+            file=sys.stderr,
+        )
+        return 1
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        configure(options.log_format or "text", options.log_level or "info", sys.stderr)
+        return _serve(options)
+    except ConfigError as error:
+        for rejection in error.rejections:
+            print(f"hermesd: {rejection}", file=sys.stderr)  # noqa: T201 - the command line's own words
+    except HermesdError as error:
+        remedy = f" ({error.remedy})" if error.remedy else ""
+        print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - as above
+    return 1
+
+
+def _serve(options: ServeOptions) -> int:
+    clock = SystemClock()
+    path = find_config(options.config, os.environ, os.geteuid() == 0)
+
+    def load() -> Configuration:
+        return load_configuration(path, environ=os.environ, overrides=_overrides(options))
+
+    configuration = load()
+    directory = DataDir(_data_dir(configuration))
+    addresses = _addresses(configuration)
+    lock = DataDirLock(directory.lock, clock)
+    lock.acquire(addresses)
+    try:
+        directory.prepare()
+        # Before grpc is loaded: what the launcher inherits is what it can leak.
+        launcher = Launcher.start()
+        try:
+            from hermesd.daemon.life import Daemon  # noqa: PLC0415 - loads grpc
+
+            daemon = Daemon(
+                load=load,
+                configuration=configuration,
+                path=path,
+                directory=directory,
+                addresses=addresses,
+                launcher=launcher,
+                clock=clock,
+            )
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(daemon.run())
+        finally:
+            launcher.close()
+    finally:
+        lock.release()
+    return 0
+
+
+def _overrides(options: ServeOptions) -> dict[str, object]:
+    overrides: dict[str, object] = {}
+    if options.listen:
+        overrides["server.listen"] = list(options.listen)
+    if options.data_dir is not None:
+        overrides["data_dir"] = str(options.data_dir)
+    return overrides
+
+
+def _data_dir(configuration: Configuration) -> Path:
+    found = configuration.data_dir or data_dir(os.environ, os.geteuid() == 0)
+    if found is None:
+        raise HermesdError("nothing says where to keep data", remedy="give --data-dir, or set HOME")
+    return found
+
+
+def _addresses(configuration: Configuration) -> tuple[str, ...]:
+    if configuration.server.listen:
+        return configuration.server.listen
+    found = listen_address(os.environ, os.geteuid() == 0)
+    if found is None:
+        raise HermesdError(
+            "nothing says where to listen", remedy="give --listen unix:PATH, or set XDG_RUNTIME_DIR"
+        )
+    return (found,)
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - not every platform has it
+    except ImportError:
+        return None
+    return uvloop.Loop

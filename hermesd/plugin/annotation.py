@@ -401,7 +401,7 @@ def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
         return {"anyOf": unique}
     merged = {**(more[0] if more else {}), "type": names}
     if "enum" in merged:
-        if names.count("null") != 1 or len(unique) != 2:
+        if len(unique) != 2 or {"type": "null"} not in unique:
             return {"anyOf": unique}
         merged["enum"] = [*merged["enum"], None]
     return merged

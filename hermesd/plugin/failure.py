@@ -1,52 +1,79 @@
-"""How an exception of a tool reads to its caller: a code and one line, never a traceback."""
+"""What a tool raised, as the answer that its caller gets: never a traceback."""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Mapping
 from typing import Any
 
+from hermesd.plugin.encode import plain
 from hermesd.plugin.fault import ArgumentFault, ResultFault, ToolCallError, ToolError
 
-MAX_LINE = 500
+MAX_MESSAGE_CHARS = 2000
+MAX_TRACE_CHARS = 16 * 1024
 
 
-def failure_of(error: BaseException) -> dict[str, Any]:
-    """`{code, message, effect, retryable, detail}` for whatever a tool raised, SystemExit included.
-
-    `effect` None: not known here.
-    """
+def answer_of(error: BaseException) -> dict[str, Any]:
+    """Code, message and what else is known (effect, retryable, detail) for what a tool raised."""
     if isinstance(error, ToolError):
-        return _failure(error.code, error.message, error.effect, error.detail, retryable=error.retryable)
+        answer = {"code": error.code, "message": _clip(error.message), "retryable": bool(error.retryable)}
+        return answer | {"effect": error.effect, "detail": _detail(error.detail)}
     if isinstance(error, ToolCallError):
-        detail = {"code": error.code, **error.detail}
-        return _failure("DEPENDENCY_FAILED", f"a tool that this one called failed: {error}", None, detail)
+        detail = {"reason": error.code, **_detail(error.detail)}
+        return {
+            "code": "DEPENDENCY_FAILED",
+            "message": _clip(f"a called tool failed: {error}"),
+            "detail": detail,
+        }
     if isinstance(error, ArgumentFault):
         fault = {"path": error.path, "problem": error.problem, "expected": error.expected, "got": error.got}
-        return _failure(
-            "INVALID_ARGUMENT", f"{error.path or '/'}: {error.problem}", "none", {"faults": [fault]}
-        )
+        return {
+            "code": "INVALID_ARGUMENT",
+            "message": _clip(str(error)),
+            "effect": "none",
+            "detail": {"faults": [_detail(fault)]},
+        }
     if isinstance(error, ResultFault):
-        return _failure("INVALID_RESULT", str(error), None, {"reason": "no JSON", "path": error.path})
-    return _failure("TOOL_ERROR", one_line(error), None, {})
+        return {
+            "code": "INVALID_RESULT",
+            "message": _clip(str(error)),
+            "detail": {"reason": _clip(error.problem)},
+        }
+    if isinstance(error, SystemExit):
+        return {"code": "TOOL_ERROR", "message": _clip(f"the tool called sys.exit({error.code!r})")}
+    return {"code": "TOOL_ERROR", "message": _clip(_headline(error))}
 
 
-def one_line(error: BaseException) -> str:
-    """`Kind: first line` of an exception, bounded; its `str` may itself fail, for it is the plugin's code."""
+def is_unexpected(error: BaseException) -> bool:
+    """Whether the operator should see where it came from."""
+    return not isinstance(error, ToolError | ToolCallError | ArgumentFault)
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback for the operator's log; the end of it when it is long."""
     try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001 - the plugin's own __str__ may do anything
-        text = "(its message cannot be read)"
-    lines = text.strip().splitlines()
-    first = f": {lines[0]}" if lines else ""
-    return f"{type(error).__name__}{first}"[:MAX_LINE]
+        text = "".join(traceback.format_exception(error))
+    except Exception as broken:  # noqa: BLE001 - an exception's own __str__ may fail
+        text = f"{type(error).__name__} (its traceback cannot be told: {type(broken).__name__})"
+    return text[-MAX_TRACE_CHARS:]
 
 
-def _failure(
-    code: str, message: str, effect: str | None, detail: dict[str, Any], *, retryable: bool = False
-) -> dict[str, Any]:
-    return {
-        "code": code,
-        "message": message,
-        "effect": effect,
-        "retryable": retryable,
-        "detail": dict(detail),
-    }
+def _headline(error: BaseException) -> str:
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - see above
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text.splitlines()[0]}" if text else name
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[:MAX_MESSAGE_CHARS] + "…"
+
+
+def _detail(detail: Mapping[str, object]) -> dict[str, Any]:
+    try:
+        made: dict[str, Any] = plain(dict(detail))
+    except ResultFault:
+        return {str(key): _clip(repr(value)) for key, value in detail.items()}
+    return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -48,44 +48,81 @@ class Lifespan:
 
     def open(self) -> Mapping[str, Any]:
         """Run startup and shared in this thread. A failure leaves nothing behind."""
-        with self._telling(), contextlib.ExitStack() as stack:
+        stack = contextlib.ExitStack()
+        fault: LoadFault | None = None
+        try:
             self._run("startup")
-            stack.callback(self._shut_down)
-            self.shared = self._checked(self._enter(stack, self._run("shared")))
-            self._stack = stack.pop_all()
+            stack.callback(self._run, "shutdown")
+            shared = self._run("shared")
+            self.shared = self._checked(stack.enter_context(shared) if _is_manager(shared) else shared)
+        except BaseException as error:  # noqa: BLE001 - SystemExit in a hook must not end the host
+            try:
+                # Not by way of the stack's own exit: what was opened is closed, and not told of the error.
+                stack.close()
+            except BaseException as second:  # noqa: BLE001
+                error.add_note(f"closing failed as well: {second!r}")
+            fault = self._fault(error)
+        if fault is not None:
+            raise fault
+        self._stack = stack
         return self.shared
 
     def close(self) -> None:
         """Give back what is shared, then run shutdown. What fails does not keep the rest from running."""
         stack, self._stack, self.shared = self._stack, contextlib.ExitStack(), {}
-        with self._telling():
+        fault: LoadFault | None = None
+        try:
             stack.close()
+        except BaseException as error:  # noqa: BLE001 - as above
+            fault = self._fault(error)
+        if fault is not None:
+            raise fault
 
     async def aopen(self) -> Mapping[str, Any]:
         """As `open`, for hooks of any kind; sync ones run on the loop's thread, which is the plugin's own."""
-        with self._telling():
-            async with contextlib.AsyncExitStack() as stack:
-                await self._arun("startup")
-                stack.push_async_callback(self._arun, "shutdown")
-                self.shared = self._checked(await self._aenter(stack, await self._arun("shared")))
-                self._async_stack = stack.pop_all()
+        stack = contextlib.AsyncExitStack()
+        fault: LoadFault | None = None
+        try:
+            await self._arun("startup")
+            stack.push_async_callback(self._arun, "shutdown")
+            self.shared = self._checked(await self._aenter(stack, await self._arun("shared")))
+        except BaseException as error:
+            try:
+                await stack.aclose()
+            except BaseException as second:  # noqa: BLE001 - told with the first
+                error.add_note(f"closing failed as well: {second!r}")
+            if _is_cancelling(error):
+                raise
+            fault = self._fault(error)
+        if fault is not None:
+            raise fault
+        self._async_stack = stack
         return self.shared
 
     async def aclose(self) -> None:
         """As `close`, for what `aopen` opened."""
         stack, self._async_stack, self.shared = self._async_stack, contextlib.AsyncExitStack(), {}
-        with self._telling():
+        fault: LoadFault | None = None
+        try:
             await stack.aclose()
+        except BaseException as error:
+            if _is_cancelling(error):
+                raise
+            fault = self._fault(error)
+        if fault is not None:
+            raise fault
 
     def unavailable(self) -> tuple[str, str] | None:
         """What `hermesd_unavailable` answers: (reason, remedy) when no tool of the plugin can work now."""
-        with self._telling():
-            answer = self._run("unavailable")
-            if answer is None:
-                return None
-            if not isinstance(answer, tuple) or [type(each) for each in answer] != [str, str]:
+        try:
+            answer: tuple[str, str] | None = self._run("unavailable")
+            if answer is not None and not _is_refusal(answer):
                 raise self._misuse("unavailable", f"gives {answer!r}", "return None or (reason, remedy)")
-            return answer[0], answer[1]
+        except BaseException as error:  # noqa: BLE001 - as above
+            fault = self._fault(error)
+        else:
+            return answer
+        raise fault
 
     def _hook(self, name: str) -> Callable[..., Any] | None:
         return self._hooks.get(f"hermesd_{name}")
@@ -101,18 +138,12 @@ class Lifespan:
             raise self._misuse(name, "gives something to await", "make it `async def`")
         return result
 
-    def _shut_down(self) -> None:
-        self._run("shutdown")
-
     async def _arun(self, name: str) -> Any:
         hook = self._hook(name)
         if hook is None:
             return None
         result = _managed(hook)(self._context) if takes_argument(hook) else _managed(hook)()
         return await result if inspect.isawaitable(result) else result
-
-    def _enter(self, stack: contextlib.ExitStack, shared: Any) -> Any:
-        return stack.enter_context(shared) if _is_manager(shared) else shared
 
     async def _aenter(self, stack: contextlib.AsyncExitStack, shared: Any) -> Any:
         if _is_async_manager(shared):
@@ -130,20 +161,20 @@ class Lifespan:
         file, line = place_of(self._hook(name))
         return LoadFault(f"hermesd_{name} {what}", file, line, remedy=remedy)
 
-    @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Whatever a hook raises is a LoadFault; only the cancelling of the host's own task goes through."""
-        fault: LoadFault | None = None
-        try:
-            yield
-        except LoadFault:
-            raise
-        except BaseException as error:
-            if type(error).__name__ == "CancelledError" or isinstance(error, GeneratorExit):
-                raise
-            fault = fault_of(error, self._root)
-        if fault is not None:
-            raise fault
+    def _fault(self, error: BaseException) -> LoadFault:
+        return error if isinstance(error, LoadFault) else fault_of(error, self._root)
+
+
+def _is_cancelling(error: BaseException) -> bool:
+    """Whether the host cancels the task, and not a hook that raises CancelledError of its own."""
+    import asyncio  # noqa: PLC0415 - a plugin without async hooks needs no asyncio
+
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _is_refusal(answer: object) -> bool:
+    return isinstance(answer, tuple) and [type(each) for each in answer] == [str, str]
 
 
 def _is_async(hook: Callable[..., Any]) -> bool:

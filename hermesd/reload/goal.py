@@ -60,6 +60,8 @@ class Goal:
     idle: Idle | None = None
     rejections: tuple[Rejection, ...] = ()
     awaiting: str = ""
+    #: (reason, remedy) when others can write to where it lies; then what lies there cannot be trusted.
+    unsafe: tuple[str, str] | None = None
     files: tuple[str, ...] = ()
     permissions: Mapping[str, object] = field(default_factory=dict)
 

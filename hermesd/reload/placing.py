@@ -51,6 +51,9 @@ class Look:
 class Stores(Protocol):
     """What placing asks of the data dir."""
 
+    #: Where each plugin has a folder of its own.
+    state_dir: Path
+
     def grants(self) -> Grants: ...
 
     def last_good(self, name: str) -> str:
@@ -191,6 +194,7 @@ class Placing:
             max_stray_threads=limits.max_stray_threads,
             idle_stop_s=limits.idle_stop_s,
             grace_s=GRACE_S,
+            state_dir=self.stores.state_dir / manifest.name,
         )
 
     def _tools(self) -> tuple[ToolDefinition, ...]:

@@ -7,7 +7,7 @@ fresh start on the same three comes to the same plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -37,33 +37,41 @@ class SourceReading:
         grants: GrantStore,
         served: ServedStore,
         executor: Executor,
+        unsettled: Callable[[bool], Awaitable[frozenset[str]]],
         notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
+        state_dir: Path,
     ) -> None:
-        self._load = load
+        self.load = load
         self._sources = sources
         self._contents = contents
         self._grants = grants
         self._served = served
         self._executor = executor
+        self._unsettled = unsettled
         self._notices = notices
+        self.state_dir = state_dir
+        #: What the last reading saw, for the watcher to compare with.
+        self.seen: tuple[Scan, ...] = ()
         self._configuration: Configuration | None = None
         self._looks: dict[str, Look] = {}
         self._names: dict[str, str] = {}
         self._manifests: dict[str, Manifest] = {}
 
-    async def read(self) -> Plan:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self.read_now)
+    async def read(self, *, patient: bool) -> Plan:
+        unsettled = await self._unsettled(patient)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self.read_now, unsettled)
 
     async def record(self, served: Iterable[Run], in_use: Iterable[str]) -> None:
         entries = [(run.spec.name, run.spec.digest, run.spec.version) for run in served]
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, self._record_now, entries, frozenset(in_use))
 
-    def read_now(self) -> Plan:
+    def read_now(self, unsettled: frozenset[str] = frozenset()) -> Plan:
         """One reading, on the calling thread. Raises ConfigError only where there was never a good one."""
-        configuration, faults = self._configure()
-        scans = [source.scan() for source in self._sources(configuration)]
-        looks = self._look_at(scans)
+        configuration, faults = self._configure(unsettled)
+        scans = self.seen = tuple(source.scan() for source in self._sources(configuration))
+        looks = self._look_at(scans, unsettled)
         rejections = [*faults, *(fault for scan in scans for fault in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
@@ -79,12 +87,16 @@ class SourceReading:
             *configuration.warnings,
             *self._notices(configuration),
             *_unknown_names(configuration, known),
+            *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
 
-    def _configure(self) -> tuple[Configuration, tuple[Rejection, ...]]:
+    def _configure(self, unsettled: frozenset[str]) -> tuple[Configuration, tuple[Rejection, ...]]:
+        present = self._configuration
+        if present is not None and any(str(path) in unsettled for path in present.watched):
+            return present, ()
         try:
-            self._configuration = self._load()
+            self._configuration = self.load()
         except ConfigError as error:
             if self._configuration is None:
                 raise
@@ -95,13 +107,15 @@ class SourceReading:
         """False for who had the name in the last reading: it keeps it. The order is else the sources' own."""
         return self._names.get(look.found.unit) != look.name
 
-    def _look_at(self, scans: Sequence[Scan]) -> list[Look]:
+    def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
+        """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
         looks: dict[str, Look] = {}
         for scan in scans:
             for found in scan.found:
-                looks[found.unit] = self._look(found)
+                if found.unit not in unsettled:
+                    looks[found.unit] = self._look(found)
             for unit, before in self._looks.items():
-                if unit not in looks and scan.is_uncertain(unit):
+                if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
                     looks[unit] = before
         self._looks = looks
         return list(looks.values())
@@ -161,6 +175,7 @@ class SourceReading:
             found_digest=look.digest,
             rejections=look.rejections,
             files=tuple(each.path for each in look.content.files) if look.content is not None else (),
+            unsafe=(look.unsafe.reason, look.unsafe.remedy) if look.unsafe is not None else None,
             permissions=manifest.permissions.as_json() if manifest is not None else {},
         )
         return Placing(self, look, goal, configuration).goal()
@@ -213,6 +228,10 @@ def _collision(look: Look, first: Look) -> Rejection:
         "rename one of them",
         here,
     )
+
+
+def _being_written(unit: str) -> Rejection:
+    return Rejection(unit, "is being written just now; it is read when that has ended", file=unit)
 
 
 def _unknown_names(configuration: Configuration, known: set[str]) -> Iterable[Rejection]:

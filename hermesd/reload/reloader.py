@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from hermesd.clock import Clock
@@ -41,11 +42,22 @@ class Ask:
         return self.name in ("", plugin)
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last pass that changed something or tried to: when (UTC), and what it left rejected."""
+
+    at: datetime
+    rejected: tuple[Rejection, ...]
+
+
 class Reading(Protocol):
     """Where plans come from and where it is written down what served."""
 
-    def read(self) -> Awaitable[Plan]:
-        """Read the configuration and every source. Never raises for their faults: the plan lists them."""
+    def read(self, *, patient: bool) -> Awaitable[Plan]:
+        """Read the configuration and every source. Never raises for their faults: the plan lists them.
+
+        What is being written just now stays as it was; with `patient` it is waited for, bounded.
+        """
         ...
 
     def record(self, served: Iterable[Run], in_use: Iterable[str]) -> Awaitable[None]:
@@ -59,7 +71,13 @@ class Reading(Protocol):
 class Listener(Protocol):
     """Who hears of what passes do: the policy of calls, events, metrics."""
 
-    def planned(self, plan: Plan) -> None: ...
+    def planned(self, plan: Plan) -> None:
+        """This plan is in force from now on."""
+        ...
+
+    def committed(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
+        """These preparations have ended, well or not, and these plugins are gone."""
+        ...
 
     def tell(self, kind: str, subject: str, message: str = "", /, **fields: object) -> object: ...
 
@@ -107,6 +125,7 @@ class Reloader:
         self._owners: dict[str, Owner] = {}
         self._closed = False
         self.plan: Plan | None = None
+        self.last: Finished | None = None
 
     @property
     def revision(self) -> str:
@@ -122,12 +141,24 @@ class Reloader:
         general = self.plan.rejections if self.plan is not None else ()
         return (*general, *(each for _, owner in sorted(self._owners.items()) for each in owner.rejections))
 
-    async def reload(self, ask: Ask, *, no_wait: bool = False) -> ReloadReport:
+    async def reload(
+        self,
+        *,
+        name: str = "",
+        dry_run: bool = False,
+        atomic: bool = False,
+        no_wait: bool = False,
+        if_revision: str = "",
+        cause: str = "rpc",
+    ) -> ReloadReport:
         """Answer with a pass that began after this was asked.
 
-        Returns when what was added is ready or failed and what was replaced has drained, each bounded;
-        with `no_wait` when the pass has committed. Raises NotFoundError, ConflictError.
+        `name`: that plugin alone. `dry_run`: everything but the commit. `atomic`: all or nothing.
+        `if_revision`: only if that is still the revision. Returns when what was added is ready or failed
+        and what was replaced has drained, each bounded; with `no_wait` when the pass has committed.
+        Raises NotFoundError, ConflictError.
         """
+        ask = Ask(name, dry_run, atomic, if_revision, cause)
         queued = self._queued.get(ask)
         if queued is None:
             queued = self._queued[ask] = self._tasks.create_task(self._run(ask), name="reload")
@@ -140,6 +171,8 @@ class Reloader:
             longest = max(limits.plugins.prepare_timeout_s, limits.server.drain_timeout_s)
             await asyncio.wait(run.aftermath, timeout=longest + MARGIN_S)
         report = self._report(run)
+        if not dry_run:
+            self.last = Finished(self._clock.now(), report.rejected)
         self._listener.reloaded(report, ask.cause)
         return report
 
@@ -171,7 +204,7 @@ class Reloader:
                 f"the revision is {self.revision}, not {ask.if_revision}",
                 remedy="look at what has changed, then ask with the new revision",
             )
-        plan = await self._reading.read()
+        plan = await self._reading.read(patient=ask.cause not in ("start", "watch"))
         if ask.name and ask.name not in plan.goals and ask.name not in self._owners:
             raise NotFoundError(f"there is no plugin {ask.name!r}", remedy="hermesd ctl plugins list")
         if ask.name and self.plan is not None:
@@ -228,7 +261,7 @@ class Reloader:
                 return Made(what, None, error.rejections)
             except Exception as error:  # noqa: BLE001 - a fault of ours rejects one plugin, and stops nothing
                 cause = f"{type(error).__name__}: {error}"
-                self._listener.tell("plugin.failed", goal.name, cause)
+                self._listener.tell("plugin_rejected", goal.name, cause)
                 reason = f"could not be prepared: {cause}"
                 return Made(what, None, (Rejection(goal.name, reason, "see the daemon's log"),))
             return Made(what, instance)
@@ -330,7 +363,7 @@ class Reloader:
             generation = self._registry.commit(changes).generation
             for name in changes.keys() & self._owners.keys():
                 self._owners[name].generation = generation
-        self._announce(made, gone)
+        self._listener.committed(made, gone)
         return [self._task(self._stop(retired), "drain")] if retired else []
 
     async def _record(self, made: Mapping[str, Made]) -> Mapping[str, Made]:
@@ -341,7 +374,7 @@ class Reloader:
         try:
             await self._reading.record([each.run for each in served.values()], self._in_use())
         except StoreError as error:
-            self._listener.tell("store.failed", "", error.message)
+            self._listener.tell("store_failed", "", error.message)
             refused = dict(made)
             for name, each in served.items():
                 if each.instance is not None:
@@ -368,10 +401,10 @@ class Reloader:
 
     def _announce(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
         for name in gone:
-            self._listener.tell("plugin.removed", name)
+            self._listener.tell("plugin_removed", name)
         for name, each in sorted(made.items()):
             for rejection in each.failures:
-                self._listener.tell("plugin.rejected", name, str(rejection))
+                self._listener.tell("plugin_rejected", name, str(rejection))
             if each.instance is not None:
                 self._listener.tell(
                     "plugin.ready", name, version=each.run.spec.version, digest=each.instance.digest,

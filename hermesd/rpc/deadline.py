@@ -1,8 +1,8 @@
 """From a caller's deadline to the daemon's own, which lies before it.
 
-gRPC's C core rounds a deadline up when it sends it: measured, the server believes in up to 1 ms more below 1 s,
-10 ms below 10 s, 100 ms below 100 s, 1 s below 1,000 s, and 10 s above. A reserve of 20 ms alone would let the
-answer of a call of 1.5 s or 30 s come too late.
+gRPC's C core rounds a deadline up when it sends it: measured, the server believes in up to 1 ms more below
+1 s, 10 ms below 10 s, 100 ms below 100 s, 1 s below 1,000 s, and 10 s above. A reserve of 20 ms alone would
+let the answer of a call of 1.5 s or 30 s come too late.
 """
 
 from __future__ import annotations

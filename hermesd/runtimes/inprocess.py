@@ -18,7 +18,7 @@ from hermesd.plugin import ToolContext
 from hermesd.plugin.bind import BoundTool, bind_tools, offered_tools
 from hermesd.plugin.context import Log, PluginContext
 from hermesd.plugin.encode import encode_result
-from hermesd.plugin.failure import failure_of
+from hermesd.plugin.failure import answer_of, is_unexpected, trace_of
 from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name, unload_package
@@ -290,16 +290,17 @@ class _Call:
         return Outcome(Code.OK, self._runtime._redactor.text(encode_result(value)))
 
     def _failure(self, error: BaseException) -> Outcome:
-        failure = failure_of(error)
+        answer = answer_of(error)
         redactor = self._runtime._redactor
-        if failure["code"] == Code.TOOL_ERROR and not hasattr(error, "effect"):
-            _trace(self._runtime, self._scope(), error)
+        if is_unexpected(error):
+            message = f"{type(error).__name__} in {self.bound.name}"
+            self._runtime._tell(self._scope(), "error", message, {"trace": trace_of(error)})
         return Outcome(
-            Code(failure["code"]),
-            message=redactor.text(failure["message"]),
-            effect=cast("Effect | None", failure["effect"]),
-            retryable=failure["retryable"],
-            detail=redactor.payload(failure["detail"]),
+            Code(answer["code"]),
+            message=redactor.text(answer["message"]),
+            effect=cast("Effect | None", answer.get("effect")),
+            retryable=bool(answer.get("retryable")),
+            detail=redactor.payload(answer.get("detail", {})),
         )
 
     def _finish(self, outcome: Outcome) -> None:
@@ -389,8 +390,3 @@ def _installed(reference: str) -> object:
     if isinstance(found, type):
         return found()
     return found
-
-
-def _trace(runtime: InProcessRuntime, scope: CallScope, error: BaseException) -> None:
-    formatted = logging.Formatter().formatException((type(error), error, error.__traceback__))
-    runtime._tell(scope, "error", f"{type(error).__name__} in {scope.tool}", {"trace": formatted})

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from hermesd.clock import Clock
 from hermesd.errors import FellBehindError
 from hermesd.model.status import Standing, State
 from hermesd.serving.catalogue import Catalogue, Entry, Slice
@@ -33,8 +32,7 @@ class Registry:
     All methods belong to the event loop's thread.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._catalogue = Catalogue.empty()
         self._switched_off: dict[str, datetime] = {}
         self._changes: deque[ToolChange] = deque(maxlen=KEPT_CHANGES)
@@ -87,12 +85,19 @@ class Registry:
             self._announce("state", name)
         self._wake()
 
-    async def watch(self, after_seq: int | None = None) -> AsyncIterator[ToolChange]:
-        """Changes after `after_seq` (None: from now on), for ever.
+    def watch(self, after_seq: int | None = None) -> AsyncIterator[ToolChange]:
+        """Changes after `after_seq` (None: after this moment), for ever.
 
-        Raises FellBehindError when what was asked for is no longer kept.
+        The iterator raises FellBehindError when what it owes is no longer kept.
         """
-        position = self._seq if after_seq is None else after_seq
+        return self._follow(self._seq if after_seq is None else after_seq)
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest change; 0 before the first."""
+        return self._seq
+
+    async def _follow(self, position: int) -> AsyncIterator[ToolChange]:
         while True:
             changed = self._changed
             oldest = self._seq - len(self._changes)
@@ -106,11 +111,6 @@ class Registry:
                 yield change
             if position == self._seq:
                 await changed.wait()
-
-    @property
-    def seq(self) -> int:
-        """The number of the newest change."""
-        return self._seq
 
     def _announce(self, kind: Literal["added", "changed", "removed", "state"], name: str) -> None:
         self._seq += 1

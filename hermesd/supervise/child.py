@@ -189,6 +189,15 @@ class Child:
         """Wait for the child's own exit: pipes that grandchildren hold open do not matter."""
         return await asyncio.shield(self._exited)
 
+    def when_ended(self, callback: Callable[[ExitStatus], None]) -> None:
+        """Call back on the loop once the child exited, soon if it has."""
+        self._exited.add_done_callback(lambda exited: callback(exited.result()))
+
+    def kill(self, grace_s: float = 0.0) -> None:
+        """Ask for what `kill_tree` does, and wait for nothing."""
+        if not self._gone.done():
+            self._kill(grace_s)
+
     async def kill_tree(self, grace_s: float) -> ExitStatus:
         """TERM to the child and all below it, KILL after `grace_s` (0: at once); returns when all are gone.
 

@@ -45,7 +45,7 @@ class Engine:
         self.asked.append((path, effective))
         return self.report
 
-    async def check_plugin(self, path: Path, *, call: bool) -> Report:
+    async def check_plugin(self, path: Path, *, call: bool, trust: bool) -> Report:
         self.asked.append((path, call))
         return self.report
 

@@ -57,15 +57,15 @@ def test_only_this_machine_reaches_a_loopback_address():
 
 def test_the_address_given_wins_over_the_environment_and_that_over_the_places(tmp_path: Path):
     environ = {"HERMESD_ADDRESS": "unix:/env", "XDG_RUNTIME_DIR": str(tmp_path)}
-    assert str(choose_address("unix:/given", environ, is_root=False).address) == "unix:/given"
-    assert str(choose_address(None, environ, is_root=False).address) == "unix:/env"
-    assert choose_address("", environ, is_root=False).tried == ("unix:/env",)
+    assert str(choose_address("unix:/given", environ).address) == "unix:/given"
+    assert str(choose_address(None, environ).address) == "unix:/env"
+    assert choose_address("", environ).tried == ("unix:/env",)
 
 
 def test_the_first_place_that_exists_is_meant(tmp_path: Path):
     (tmp_path / "hermesd").mkdir()
     (tmp_path / "hermesd" / "hermesd.sock").touch()
     environ = {"RUNTIME_DIRECTORY": "/nowhere", "XDG_RUNTIME_DIR": str(tmp_path)}
-    choice = choose_address(None, environ, is_root=False)
+    choice = choose_address(None, environ)
     assert str(choice.address) == f"unix:{tmp_path}/hermesd/hermesd.sock"
     assert len(choice.tried) == 3

@@ -174,6 +174,7 @@ POINT = {
         (Mixed, {"type": ["string", "integer"], "enum": [1, "name"]}),
         (Literal["a", 1, None], {"type": ["string", "integer", "null"], "enum": ["a", 1, None]}),
         (Literal[State.OPEN], {"type": "string", "enum": ["open"]}),
+        (Literal["a", None] | bool, {"anyOf": [{"type": ["string", "null"], "enum": ["a", None]}, {"type": "boolean"}]}),
         (Optional[str], {"type": ["string", "null"]}),
         (Optional[State], {"type": ["string", "null"], "enum": ["open", "done", None]}),
         (int | str, {"type": ["integer", "string"]}),

@@ -83,7 +83,7 @@ def test_kept_translations_do_not_grow_with_tools_that_are_gone():
 
 def test_every_field_of_a_plugins_status_arrives():
     status = PluginStatus(
-        name="p", version="1", origin="folder", source="s", path="/p", 
+        name="p", version="1", origin="folder", source="s", path="/p",
         standing=Standing(State.READY, AT, "r", "m"),
         digest="d", found_digest="f", isolation="process", generation=3, tools=("p.a_b",),
         rejections=(Rejection("p", "坏"),), warnings=("w",), draining=1, stray_threads=2, pid=9, files=("x",),

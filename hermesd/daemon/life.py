@@ -1,0 +1,379 @@
+"""The daemon's life, in order: wire, answer, load, watch, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import glob
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesd.clock import Clock
+from hermesd.config.configuration import Configuration
+from hermesd.daemon.administration import Administration
+from hermesd.daemon.git import git_state
+from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.errors import HermesdError, Rejection
+from hermesd.model.call import Code
+from hermesd.reload.drain import Drainer
+from hermesd.reload.goal import Plan, Run
+from hermesd.reload.preparation import Preparer
+from hermesd.reload.reading import SourceReading
+from hermesd.reload.reloader import Reloader
+from hermesd.reload.settle import ScanState, scan_state
+from hermesd.reload.watch import Watcher
+from hermesd.rpc.server import Backend, Limits, RpcServer
+from hermesd.runtimes.inprocess import InProcessRuntime
+from hermesd.runtimes.runtime import Runtime
+from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.dispatcher import Dispatcher
+from hermesd.serving.flight import Cut, Flights
+from hermesd.serving.registry import Registry
+from hermesd.sources.bundled import BundledSource
+from hermesd.sources.entry_point import EntryPointSource
+from hermesd.sources.fingerprint import file_fingerprint
+from hermesd.sources.folder import FolderSource
+from hermesd.sources.source import Scan, Source
+from hermesd.store.content import ContentStore
+from hermesd.store.grants import GrantStore
+from hermesd.store.layout import DataDir
+from hermesd.store.served import ServedStore
+from hermesd.supervise.launcher import Launcher
+from hermesd.systemd.notify import Notifier
+from hermesd.systemd.watchdog import keep_alive
+from hermesd.telemetry.event import EventLog
+from hermesd.telemetry.lag import LoopLag
+from hermesd.telemetry.metric import Metrics
+from hermesd.telemetry.plugin_log import PluginLog
+from hermesd.telemetry.routing import routed
+
+if TYPE_CHECKING:
+    from hermesd.http.server import HttpServer
+
+_log = logging.getLogger("hermesd")
+
+#: An explicit reload waits this long for what is being written just now.
+PATIENCE_S = 2.0
+#: After the drain: for answers to leave and handlers to end.
+LAST_WORDS_S = 2.0
+STOPPED = Cut(Code.UNAVAILABLE, "the daemon stopped while this call ran", "call again when it is back")
+
+
+class Daemon:
+    """Everything between `READY=1` and the last answer. `run` returns when the daemon has stopped."""
+
+    def __init__(
+        self,
+        *,
+        load: Callable[[], Configuration],
+        configuration: Configuration,
+        path: Path | None,
+        directory: DataDir,
+        addresses: Sequence[str],
+        launcher: Launcher,
+        clock: Clock,
+    ) -> None:
+        self._boot = configuration
+        self._configuration = configuration
+        self._path = path
+        self._directory = directory
+        self._addresses = tuple(addresses)
+        self._launcher = launcher
+        self._clock = clock
+        self._notifier = Notifier.from_environ(os.environ)
+        self._events = EventLog(clock)
+        self._metrics = Metrics()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="hermesd-reload")
+        log_dir = configuration.telemetry.log_dir or directory.logs
+        self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
+        self._registry = Registry()
+        self._flights = Flights()
+        self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._dispatcher = Dispatcher(
+            self._registry, self._flights, call_policy(configuration), self._calls, clock
+        )
+        self._contents = ContentStore(directory.plugins)
+        self._grants = GrantStore(directory.grants, clock)
+        self._served = ServedStore(directory.last_good, clock)
+        self._reading = SourceReading(
+            load=load,
+            sources=self._sources,
+            contents=self._contents,
+            grants=self._grants,
+            served=self._served,
+            executor=self._executor,
+            unsettled=self._unsettled,
+            notices=self._restart_notices,
+            state_dir=directory.state / "plugins",
+        )
+        plugins = configuration.plugins
+        self._watcher = Watcher(
+            self._roots,
+            self._scan,
+            clock=clock,
+            files=self._files,
+            excluded=[directory.root],
+            events=plugins.watch,
+            rescan_s=plugins.rescan_s,
+            settle_s=plugins.settle_ms / 1000,
+            unsettled_s=plugins.unsettled_s,
+            on_rescan_found=self._metrics.rescan_found_changes,
+        )
+        self._watching = False
+        self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
+
+    async def run(self) -> None:
+        """Serve until `stop`. Raises LockedError when an address is taken."""
+        self._events.emit("daemon_started", "", pid=os.getpid(), data_dir=str(self._directory.root))
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._plugin_log.close)
+            undo.callback(self._executor.shutdown)
+            undo.enter_context(routed(self._plugin_log))
+            async with asyncio.TaskGroup() as tasks:
+                reloader = self._reloader(tasks)
+                administration = self._administration(reloader)
+                server = self._server(reloader, administration)
+                await server.start()
+                background = [
+                    tasks.create_task(self._lag.run(), name="loop lag"),
+                    tasks.create_task(
+                        keep_alive(self._notifier, lambda: self._lag.last_progress), name="watchdog"
+                    ),
+                ]
+                undo_signals = self._catch_signals(tasks, reloader, administration)
+                try:
+                    http = await self._start_http(tasks, administration)
+                    await self._first_pass(reloader, administration, server)
+                    background.append(tasks.create_task(self._watch(reloader), name="watch"))
+                    await self._stopping.wait()
+                    await self._stop(reloader, administration, server)
+                    if http is not None:
+                        http.stop()
+                finally:
+                    undo_signals()
+                    await self._watcher.close()
+                    for task in background:
+                        task.cancel()
+            await self._launcher.stop()
+        self._events.emit("daemon_stopped", "")
+
+    def stop(self) -> None:
+        """Begin to stop; asked again, stop draining and cut what still runs."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+
+    def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
+        listener = ReloadListener(self._events, self._metrics, self._dispatcher, self._planned)
+        return Reloader(
+            reading=self._reading,
+            preparer=Preparer(self._runtime, self._clock),
+            registry=self._registry,
+            drainer=Drainer(tasks, self._flights, lambda: self._configuration.server.drain_timeout_s),
+            listener=listener,
+            tasks=tasks,
+            clock=self._clock,
+        )
+
+    def _administration(self, reloader: Reloader) -> Administration:
+        return Administration(
+            reloader=reloader,
+            registry=self._registry,
+            flights=self._flights,
+            dispatcher=self._dispatcher,
+            calls=self._calls,
+            grants=self._grants,
+            served=self._served,
+            contents=self._contents,
+            events=self._events,
+            plugin_log=self._plugin_log,
+            launcher=self._launcher,
+            metrics=self._metrics,
+            watcher=self._watcher,
+            lag=self._lag,
+            executor=self._executor,
+            clock=self._clock,
+            addresses=self._addresses,
+            git=partial(git_state, (self._path or Path.cwd()).resolve().parent, self._launcher),
+            stop=self.stop,
+        )
+
+    def _server(self, reloader: Reloader, administration: Administration) -> RpcServer:
+        limits = self._boot.server.limits
+        return RpcServer(
+            Backend(
+                calls=self._dispatcher,
+                registry=self._registry,
+                reload=reloader,
+                administration=administration,
+                events=self._events,
+            ),
+            addresses=self._addresses,
+            clock=self._clock,
+            limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
+            socket_group=self._boot.server.socket_group,
+        )
+
+    async def _start_http(
+        self, tasks: asyncio.TaskGroup, administration: Administration
+    ) -> HttpServer | None:
+        if not self._boot.server.http:
+            return None
+        from hermesd.http.server import HttpServer  # noqa: PLC0415 - megabytes that most daemons never need
+
+        http = HttpServer(
+            self._boot.server.http,
+            administration=administration,
+            metrics=self._metrics,
+            metrics_open=self._boot.telemetry.metrics_open,
+        )
+        http.bind()
+        tasks.create_task(http.run(), name="http")
+        self._events.emit("http_started", http.address)
+        return http
+
+    async def _first_pass(
+        self, reloader: Reloader, administration: Administration, server: RpcServer
+    ) -> None:
+        self._registry.switch_off(administration.switched_off())
+        await server.set_serving(True)
+        self._notifier.ready("loading plugins")
+        report = await reloader.reload(cause="start", no_wait=True)
+        administration.loaded()
+        gc.collect()
+        gc.freeze()
+        state = f"{len(self._registry.catalogue.tools)} tools, {len(report.rejected)} rejected"
+        self._notifier.status(state)
+        self._events.emit("daemon_ready", ", ".join(self._addresses), state)
+
+    async def _watch(self, reloader: Reloader) -> None:
+        """Reload when what lies in the plugin directories or the configuration has settled."""
+        await self._watcher.start(self._state(self._reading.seen))
+        self._watching = True
+        if (reason := self._watcher.degraded) is not None:
+            self._events.emit("watcher_degraded", "", reason)
+        async for settled in self._watcher.changes():
+            _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
+            try:
+                await reloader.reload(cause="watch", no_wait=True)
+            except HermesdError as error:
+                _log.error("the reload failed: %s", error.message)
+
+    async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
+        timeout_s = self._configuration.server.drain_timeout_s
+        administration.stopping()
+        self._dispatcher.draining = True
+        self._notifier.stopping("draining", extend_s=timeout_s + 2 * LAST_WORDS_S)
+        self._events.emit("daemon_stopping", "", calls=len(self._flights), drain_timeout_s=timeout_s)
+        await server.set_serving(False)
+        await self._watcher.close()
+        await self._drained(timeout_s)
+        for flight in self._flights:
+            flight.end(STOPPED)
+        await server.stop(LAST_WORDS_S)
+        await reloader.close()
+
+    async def _drained(self, timeout_s: float) -> None:
+        waits = [asyncio.create_task(self._flights.idle()), asyncio.create_task(self._hurry.wait())]
+        try:
+            await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    def _catch_signals(
+        self, tasks: asyncio.TaskGroup, reloader: Reloader, administration: Administration
+    ) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        async def reload() -> None:
+            with self._notifier.reloading():
+                try:
+                    await reloader.reload(cause="signal")
+                except HermesdError as error:
+                    _log.error("the reload failed: %s", error.message)
+
+        async def dump() -> None:
+            _log.info("state", extra={"state": await administration.dump_state()})
+
+        handlers: dict[int, Callable[[], object]] = {
+            signal.SIGTERM: self.stop,
+            signal.SIGINT: self.stop,
+            signal.SIGHUP: lambda: tasks.create_task(reload(), name="SIGHUP"),
+            signal.SIGUSR1: lambda: tasks.create_task(dump(), name="SIGUSR1"),
+        }
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+
+        def undo() -> None:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+        return undo
+
+    def _runtime(self, run: Run) -> Runtime:
+        plugin = run.spec.name
+        if run.where == "worker":
+            return WorkerRuntime(run.spec, self._launcher, self._clock, self._plugin_log.write)
+        return InProcessRuntime(
+            run.spec,
+            on_log=self._calls.said,
+            on_change=lambda: self._state_changed(plugin),
+        )
+
+    def _state_changed(self, plugin: str) -> None:
+        self._registry.state_changed(plugin)
+        self._events.emit("plugin_state", plugin)
+
+    def _planned(self, plan: Plan) -> None:
+        self._configuration = plan.configuration
+
+    def _sources(self, configuration: Configuration) -> Sequence[Source]:
+        plugins = configuration.plugins
+        return (
+            BundledSource(),
+            EntryPointSource(plugins.entry_points),
+            FolderSource(plugins.dirs, excluded=[self._directory.root]),
+        )
+
+    def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
+        return [
+            Rejection(key, f"{key} changed; the running daemon keeps the old value", "restart hermesd",
+                      *(configuration.place(key) or ()))
+            for key in self._boot.changes(configuration).restart
+        ]  # fmt: skip
+
+    def _roots(self) -> Sequence[Path]:
+        return self._configuration.plugins.dirs
+
+    def _files(self) -> Sequence[Path]:
+        configuration = self._configuration
+        included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
+        own = [self._path] if self._path is not None else []
+        return list(dict.fromkeys([*own, *configuration.watched, *included]))
+
+    def _scan(self) -> ScanState:
+        return self._state([source.scan() for source in self._sources(self._configuration)])
+
+    def _state(self, scans: Sequence[Scan]) -> ScanState:
+        return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
+
+    async def _unsettled(self, patient: bool) -> frozenset[str]:
+        if not self._watching:
+            return frozenset()
+        if not patient:
+            return self._watcher.unsettled
+        settled = await self._watcher.settle(PATIENCE_S)
+        return settled.unsettled
+
+    def _lagged(self, seconds: float) -> None:
+        self._events.emit("loop_lagged", "", f"the event loop was held up for {seconds:.2f} s")

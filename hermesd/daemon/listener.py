@@ -1,0 +1,185 @@
+"""Turns what calls and reloads do into events, metrics, log lines, and the policy of calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from hermesd.config.configuration import Configuration
+from hermesd.errors import Rejection
+from hermesd.model.call import CallRequest, Code, Result
+from hermesd.model.status import ReloadReport, State
+from hermesd.reload.goal import Plan
+from hermesd.reload.preparation import Made
+from hermesd.serving.catalogue import Entry
+from hermesd.serving.dispatcher import Dispatcher
+from hermesd.serving.policy import CallPolicy
+from hermesd.telemetry.event import EventLog
+from hermesd.telemetry.metric import Metrics
+from hermesd.telemetry.plugin_log import PluginLog
+from hermesd.telemetry.routing import CallScope
+
+_log = logging.getLogger("hermesd.call")
+MIB = 1024 * 1024
+
+
+def call_policy(configuration: Configuration) -> CallPolicy:
+    """The operator's numbers, as calls obey them."""
+    defaults = configuration.defaults
+    return CallPolicy(
+        timeouts_ms=defaults.timeouts_ms,
+        max_timeout_ms=defaults.max_timeout_ms,
+        max_concurrency=defaults.max_concurrency,
+        queue_ms=defaults.queue_ms,
+        # The envelope around the data needs room in the message too.
+        max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
+    )
+
+
+class CallListener:
+    """Hears of every call: counts it, logs it, and writes what its tool says into the plugin's log."""
+
+    def __init__(self, metrics: Metrics, plugin_log: PluginLog, events: EventLog) -> None:
+        self._metrics = metrics
+        self._plugin_log = plugin_log
+        self._events = events
+        self.total = 0
+
+    def started(self, entry: Entry) -> None:
+        self._metrics.call_started(entry.definition.name, entry.source)
+
+    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None:
+        self.total += 1
+        if result.code is Code.PERMISSION_DENIED:
+            self._metrics.denied()
+        source = entry.source if entry is not None else "unknown"
+        tool = request.tool if entry is not None else ""
+        self._metrics.call_finished(
+            tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000
+        )
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug(
+                "%s %s",
+                request.tool,
+                result.code.value,
+                extra={
+                    "request_id": result.request_id,
+                    "caller": request.caller.name,
+                    "duration_ms": round(result.duration_ms, 3),
+                    "effect": result.effect,
+                },
+            )
+
+    def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None:
+        fields = line.get("fields")
+        self._plugin_log.write(
+            plugin=entry.plugin,
+            tool=request.tool,
+            request_id=request.request_id,
+            session_id=request.session_id,
+            attempt=attempt,
+            level=str(line.get("level", "info")),
+            message=str(line.get("message", "")),
+            fields=fields if isinstance(fields, Mapping) else {},
+        )
+
+    def failed(self, request: CallRequest, error: BaseException) -> None:
+        _log.error("call %s of %s failed", request.request_id, request.tool, exc_info=error)
+        self._events.emit("call_failed", request.tool, type(error).__name__, request_id=request.request_id)
+
+    def said(self, scope: CallScope, level: str, message: str, fields: dict[str, object]) -> None:
+        """A line that a runtime hands over outside of a call's own stream of events."""
+        self._plugin_log.write(
+            plugin=scope.plugin,
+            tool=scope.tool,
+            request_id=scope.request_id,
+            session_id=scope.session_id,
+            attempt=scope.attempt,
+            level=level,
+            message=message,
+            fields=fields,
+        )
+
+
+class ReloadListener:
+    """Hears of every pass of the reloader."""
+
+    def __init__(
+        self,
+        events: EventLog,
+        metrics: Metrics,
+        dispatcher: Dispatcher,
+        planned: Callable[[Plan], None],
+    ) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._dispatcher = dispatcher
+        self._planned = planned
+        self._told: frozenset[Rejection] = frozenset()
+        self._goals: Mapping[str, str] = {}
+        self._config_digest = ""
+
+    def planned(self, plan: Plan) -> None:
+        self._dispatcher.policy = call_policy(plan.configuration)
+        if plan.configuration.digest != self._config_digest:
+            self._config_digest = plan.configuration.digest
+            files = [str(path) for path in plan.configuration.files]
+            self._events.emit("config_loaded", "", digest=plan.configuration.digest, files=files)
+        self._tell_rejections(
+            (*plan.rejections, *(each for goal in plan.goals.values() for each in goal.rejections))
+        )
+        self._tell_goals(plan)
+        self._planned(plan)
+
+    def committed(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
+        for name in gone:
+            self._events.emit("plugin_removed", name)
+        for name, each in sorted(made.items()):
+            for rejection in each.failures:
+                self._events.emit("plugin_rejected", name, str(rejection))
+            if each.instance is not None:
+                spec = each.run.spec
+                self._events.emit(
+                    "plugin_ready", name, version=spec.version, digest=spec.digest,
+                    isolation=each.run.where, tools=len(each.instance.tools),
+                )  # fmt: skip
+                for tool in each.instance.tools.values():
+                    self._events.emit("tool_ready", tool.definition.name, version=tool.definition.version)
+                    for warning in tool.warnings:
+                        self._events.emit("tool_warning", tool.definition.name, warning)
+
+    def reloaded(self, report: ReloadReport, cause: str) -> None:
+        self._metrics.reload_finished(not report.rejected)
+        self._metrics.set_generation(report.generation)
+        self._dispatcher.forget_gone_tools()
+        self._events.emit(
+            "reload_finished", cause, added=list(report.added), changed=list(report.changed),
+            removed=list(report.removed), pending=list(report.pending), rejected=len(report.rejected),
+            generation=report.generation, duration_ms=round(report.duration_ms, 1),
+        )  # fmt: skip
+
+    def tell(self, kind: str, subject: str, message: str = "", /, **fields: object) -> object:
+        return self._events.emit(kind, subject, message, **fields)
+
+    def _tell_rejections(self, rejections: Iterable[Rejection]) -> None:
+        """Each standing rejection once, not in every pass."""
+        standing = frozenset(rejections)
+        for rejection in sorted(standing - self._told, key=str):
+            kind = "config_rejected" if rejection.name == "configuration" else "plugin_rejected"
+            self._events.emit(kind, rejection.name, str(rejection))
+        self._told = standing
+
+    def _tell_goals(self, plan: Plan) -> None:
+        goals = {name: f"{goal.path} {goal.found_digest}" for name, goal in plan.goals.items()}
+        for name, goal in plan.goals.items():
+            if self._goals.get(name) == goals[name]:
+                continue
+            self._events.emit(
+                "plugin_found", name, origin=goal.origin, path=goal.path, digest=goal.found_digest,
+                version=goal.version,
+            )  # fmt: skip
+            for file in goal.files:
+                self._events.emit("file_found", name, file)
+            if goal.idle is not None and goal.idle.state is State.UNAVAILABLE:
+                self._events.emit("plugin_unavailable", name, goal.idle.reason, remedy=goal.idle.remedy)
+        self._goals = goals

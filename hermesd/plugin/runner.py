@@ -1,0 +1,456 @@
+"""Runs one plugin in a process of its own: loads it, tells what it offers, serves calls until told to stop.
+
+Threads: the main thread loads the plugin and runs its hooks. Leaders and followers read the frames: the
+thread that read a call of a sync tool runs it itself, after it has let the next one read, so that a call
+needs no hop. Async tools run as tasks on one loop thread, made when first needed.
+
+Guarantee: each call is answered exactly once; nothing that a tool raises ends the process; what a tool
+prints never reaches the protocol.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import queue
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from hermesd.plugin.bind import BoundTool, bind_tools, offered_tools
+from hermesd.plugin.channel import Channel, claim_stdio
+from hermesd.plugin.context import Log, PluginContext, ToolContext
+from hermesd.plugin.encode import encode_result
+from hermesd.plugin.failure import answer_of, is_unexpected, trace_of
+from hermesd.plugin.fault import LoadFault, ToolCallError
+from hermesd.plugin.frames import FRAME_VERSION, FrameFault, Head
+from hermesd.plugin.lifespan import Lifespan
+from hermesd.plugin.load import load_package, package_name
+from hermesd.plugin.output import Line, Printer, current_printer, redirect
+
+if TYPE_CHECKING:
+    import asyncio
+
+MAX_LOG_CHARS = 64 * 1024
+
+
+class Call:
+    """One call in flight."""
+
+    __slots__ = ("asks", "cancelled", "context", "id", "printer", "task", "tool", "values")
+
+    def __init__(self, number: int, tool: BoundTool, values: dict[str, Any], line: Line) -> None:
+        self.id = number
+        self.tool = tool
+        self.values = values
+        self.cancelled = threading.Event()
+        self.context: ToolContext | None = None
+        self.printer = Printer(line)
+        self.task: asyncio.Task[None] | None = None
+        #: The numbers of the calls that this one waits for.
+        self.asks: set[int] = set()
+
+
+class LoopThread:
+    """The plugin's own event loop, on a thread that is made when first needed."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        import asyncio  # noqa: PLC0415 - a plugin without async tools needs no asyncio
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._loop,), name="loop", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def run(self, coroutine: Any) -> Any:
+        """Run a coroutine there and wait for it."""
+        import asyncio  # noqa: PLC0415
+
+        return asyncio.run_coroutine_threadsafe(coroutine, self.get()).result()
+
+    def close(self) -> None:
+        """Cancel what runs, let it end, stop; at most a second, because plugin code may not listen."""
+        with self._lock:
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(1.0)
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        import asyncio  # noqa: PLC0415
+
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+class Plugin:
+    """The loaded plugin and what it was given."""
+
+    def __init__(self, head: Head, given: dict[str, Any], log: Log) -> None:
+        self.settings = MappingProxyType(given["settings"])
+        self.secrets: dict[str, str] = given["secrets"]
+        module = load_package(Path(head["root"]), head["entry"], package_name(head["plugin"], head["digest"]))
+        context = PluginContext(
+            name=head["plugin"],
+            version=head["version"],
+            settings=self.settings,
+            secrets=self.secrets,
+            log=log,
+        )
+        self.tools = {
+            tool.name: tool for tool in bind_tools(module, head["plugin"], offered_tools(module, context))
+        }
+        self.lifespan = Lifespan(module, context)
+
+
+class Runner:
+    """The frames' other end. `serve` returns when the daemon says so or is gone."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._plugin: Plugin | None = None
+        self._loop = LoopThread()
+        self._on_loop = False
+        self._calls: dict[int, Call] = {}
+        self._asks: dict[int, Future[Any]] = {}
+        self._ask = 0
+        self._control: queue.SimpleQueue[tuple[Head, bytes]] = queue.SimpleQueue()
+        self._baton = threading.Lock()
+        self._mutex = threading.Lock()
+        self._backlog: deque[Call] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._max_threads = 2
+        self._log = Log(lambda kind, value: self._tell(0, kind, value))
+
+    def serve(self) -> None:
+        """Work until told to stop."""
+        redirect(self._current_line)
+        python = ".".join(str(each) for each in sys.version_info[:3])
+        self._channel.send({"t": "hello", "version": FRAME_VERSION, "python": python})
+        self._add_thread()
+        steps = {"load": self._load, "ready": self._ready}
+        while True:
+            head, body = self._control.get()
+            if head["t"] == "shutdown":
+                break
+            try:
+                steps[head["t"]](head, body)
+            except LoadFault as fault:
+                self._tell_fault(head["t"], fault)
+            except BaseException as error:  # noqa: BLE001 - plugin code may raise anything
+                self._tell_fault(
+                    head["t"], LoadFault(str(answer_of(error)["message"]), trace=trace_of(error))
+                )
+        self._shut_down()
+
+    # the plugin's life, on the main thread
+
+    def _load(self, head: Head, body: bytes) -> None:
+        plugin = Plugin(head, json.loads(body), self._log)
+        self._max_threads = int(head["max_concurrency"]) + 1
+        self._plugin = plugin
+        gc.collect()
+        gc.freeze()
+        places = {tool.name: [tool.file, tool.line] for tool in plugin.tools.values()}
+        described = {"tools": [tool.raw for tool in plugin.tools.values()], "places": places}
+        self._channel.send({"t": "described"}, encode_result(described).encode())
+
+    def _ready(self, _head: Head, _body: bytes) -> None:
+        if self._plugin is None:
+            raise LoadFault("nothing is loaded")
+        lifespan = self._plugin.lifespan
+        self._on_loop = lifespan.needs_loop
+        if self._on_loop:
+            self._loop.run(lifespan.aopen())
+        else:
+            lifespan.open()
+        self._channel.send({"t": "ready"})
+
+    def _shut_down(self) -> None:
+        if self._plugin is not None:
+            try:
+                if self._on_loop:
+                    self._loop.run(self._plugin.lifespan.aclose())
+                else:
+                    self._plugin.lifespan.close()
+            except LoadFault as fault:
+                self._line(0)("error", f"shutting down: {fault}", {"traceback": fault.trace})
+        self._loop.close()
+        self._send({"t": "closed"})
+
+    def _tell_fault(self, stage: str, fault: LoadFault) -> None:
+        if fault.trace:
+            self._line(0)("error", fault.reason, {"traceback": fault.trace})
+        head = {"t": "fault", "stage": stage, "reason": fault.reason, "file": fault.file}
+        self._send(head | {"line": fault.line, "column": fault.column, "remedy": fault.remedy})
+
+    # leaders and followers
+
+    def _add_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._follow, name=f"tool-{self._threads}", daemon=True).start()
+
+    def _follow(self) -> None:
+        """One thread: lead until there is a call to run, run it, queue up again."""
+        while True:
+            with self._mutex:
+                call = self._backlog.popleft() if self._backlog else None
+                self._idle += call is None
+            if call is None:
+                with self._baton:
+                    call = self._lead()
+                if call is None:
+                    return
+            self._run(call)
+
+    def _lead(self) -> Call | None:
+        """Read frames until one is a call that this thread is to run. None: the channel is closed."""
+        while True:
+            try:
+                head, body = self._channel.receive()
+                call = self._handle(head, body)
+            except (OSError, EOFError):
+                break
+            except (FrameFault, KeyError, ValueError) as error:
+                self._line(0)("error", f"the daemon sent what cannot be read: {error}", {})
+                break
+            if call is not None and self._hand_over(call):
+                return call
+        self._control.put(({"t": "shutdown"}, b""))
+        return None
+
+    def _hand_over(self, call: Call) -> bool:
+        """Whether somebody else can lead, so that this thread may run the call; if not it is queued."""
+        with self._mutex:
+            # This thread itself counted as idle while it led.
+            if self._idle < 2 and self._threads >= self._max_threads:
+                self._backlog.append(call)
+                return False
+            self._idle -= 1
+            if self._idle == 0:
+                self._add_thread()
+            return True
+
+    def _handle(self, head: Head, body: bytes) -> Call | None:
+        """Serve one frame. Returns the call of a sync tool, for the thread that asked."""
+        kind = head["t"]
+        if kind == "call":
+            return self._start(head, body)
+        if kind == "cancel":
+            self._cancel(head["id"])
+        elif kind == "answer":
+            self._answered(head, body)
+        else:
+            self._control.put((head, body))
+        return None
+
+    # calls
+
+    def _start(self, head: Head, body: bytes) -> Call | None:
+        number, plugin = head["id"], self._plugin
+        tool = plugin.tools.get(head["tool"]) if plugin is not None else None
+        if plugin is None or tool is None:
+            message = f"the plugin has no tool {head['tool']!r}"
+            self._send(
+                {"t": "result", "id": number, "code": "UNAVAILABLE", "message": message, "effect": "none"}
+            )
+            return None
+        remaining = head["remaining_ms"]
+        call = Call(number, tool, json.loads(body), self._line(number))
+        if tool.wants_context:
+            call.context = ToolContext(
+                tool=tool.name,
+                request_id=head["request_id"],
+                session_id=head["session_id"],
+                attempt=head["attempt"],
+                deadline=None if remaining is None else time.monotonic() + remaining / 1000,
+                settings=plugin.settings,
+                secrets=plugin.secrets,
+                shared=plugin.lifespan.shared,
+                emit=lambda kind, value: self._tell(number, kind, value),
+                call=lambda name, arguments: self._ask_for(call, name, arguments),
+                cancelled=call.cancelled,
+                asynchronous=tool.is_async,
+            )
+        self._calls[number] = call
+        if not tool.is_async:
+            return call
+        loop = self._loop.get()
+        loop.call_soon_threadsafe(self._begin, loop, call)
+        return None
+
+    def _run(self, call: Call) -> None:
+        """A sync tool, on the thread that read its call."""
+        token = current_printer.set(call.printer)
+        try:
+            if call.cancelled.is_set():
+                self._answer(
+                    call, {"code": "CANCELLED", "message": "cancelled before it began", "effect": "none"}
+                )
+                return
+            text = encode_result(call.tool.invoke(call.context, call.values))
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its answer
+            self._failed(call, error)
+        else:
+            self._answer(call, {"code": "OK"}, text)
+        finally:
+            current_printer.reset(token)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
+        """An async tool, on the loop."""
+        call.task = loop.create_task(self._arun(call), name=call.tool.name)
+        if call.cancelled.is_set():
+            call.task.cancel()
+
+    async def _arun(self, call: Call) -> None:
+        current_printer.set(call.printer)  # a task has a context of its own
+        try:
+            text = encode_result(await call.tool.invoke(call.context, call.values))
+        except BaseException as error:  # noqa: BLE001 - see above; the task ends here either way
+            if type(error).__name__ == "CancelledError" and call.cancelled.is_set():
+                self._answer(call, {"code": "CANCELLED", "message": "cancelled"})
+            else:
+                self._failed(call, error)
+        else:
+            self._answer(call, {"code": "OK"}, text)
+
+    def _failed(self, call: Call, error: BaseException) -> None:
+        answer = answer_of(error)
+        if is_unexpected(error):
+            self._line(call.id)("error", answer["message"], {"traceback": trace_of(error)})
+        self._answer(call, answer)
+
+    def _answer(self, call: Call, answer: Head, text: str = "") -> None:
+        call.printer.flush()
+        self._calls.pop(call.id, None)
+        head = {"t": "result", "id": call.id, **answer}
+        try:
+            self._channel.send(head, text.encode())
+        except FrameFault as fault:
+            refused = {"code": "INVALID_RESULT", "message": f"the result is too large: {fault}"}
+            self._send({"t": "result", "id": call.id, **refused, "detail": {"reason": "too large"}})
+        except OSError:
+            return  # the daemon is gone; whoever reads the channel ends this process
+
+    def _cancel(self, number: int) -> None:
+        call = self._calls.get(number)
+        if call is None:
+            return
+        call.cancelled.set()
+        for ask in list(call.asks):
+            self._settle(ask, ToolCallError("CANCELLED", "the calling tool was cancelled"))
+        if call.tool.is_async:
+            self._loop.get().call_soon_threadsafe(_cancel_task, call)
+
+    # calls of other tools
+
+    def _ask_for(self, call: Call, name: str, arguments: dict[str, object]) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._mutex:
+            self._ask += 1
+            ask = self._ask
+            self._asks[ask] = future
+        call.asks.add(ask)
+        future.add_done_callback(lambda done: self._forget(call, ask, done))
+        if call.cancelled.is_set():
+            self._settle(ask, ToolCallError("CANCELLED", "the calling tool was cancelled"))
+            return future
+        try:
+            body = encode_result(arguments).encode()
+            self._channel.send({"t": "ask", "id": call.id, "ask": ask, "tool": name}, body)
+        except FrameFault as fault:
+            self._settle(ask, ToolCallError("INVALID_ARGUMENT", f"the arguments are too large: {fault}"))
+        except OSError:
+            self._settle(ask, ToolCallError("UNAVAILABLE", "the daemon is gone"))
+        return future
+
+    def _forget(self, call: Call, ask: int, future: Future[Any]) -> None:
+        call.asks.discard(ask)
+        if self._asks.pop(ask, None) is not None and future.cancelled():
+            self._send({"t": "drop", "ask": ask})
+
+    def _answered(self, head: Head, body: bytes) -> None:
+        if head["code"] == "OK":
+            self._settle(head["ask"], None, json.loads(body))
+        else:
+            self._settle(head["ask"], ToolCallError(head["code"], head["message"], head.get("detail")))
+
+    def _settle(self, ask: int, error: ToolCallError | None, value: object = None) -> None:
+        future = self._asks.pop(ask, None)
+        if future is None or not future.set_running_or_notify_cancel():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    # telling
+
+    def _tell(self, number: int, kind: str, value: dict[str, object]) -> None:
+        """What a plugin tells through its context: progress and log lines."""
+        if kind == "log":
+            value = {**value, "message": str(value.get("message"))[:MAX_LOG_CHARS]}
+        self._send({"t": kind, "id": number, **value})
+
+    def _line(self, number: int) -> Line:
+        def line(level: str, message: str, fields: dict[str, object]) -> None:
+            head = {"t": "log", "id": number, "level": level, "message": message[:MAX_LOG_CHARS]}
+            self._send({**head, "fields": fields, "private": True})
+
+        return line
+
+    def _current_line(self) -> Line:
+        printer = current_printer.get()
+        return printer.line if printer is not None else self._line(0)
+
+    def _send(self, head: Head) -> None:
+        """Send what nobody waits for: too large is dropped with a word, a daemon that is gone is ignored."""
+        try:
+            try:
+                self._channel.send(head)
+            except FrameFault as fault:
+                notice = {
+                    "t": "log",
+                    "id": head.get("id", 0),
+                    "level": "warning",
+                    "fields": {},
+                    "private": True,
+                }
+                self._channel.send({**notice, "message": f"a {head['t']} frame was dropped: {fault}"})
+        except OSError:
+            return  # whoever reads the channel learns of it and ends this process
+
+
+def _cancel_task(call: Call) -> None:
+    if call.task is not None:
+        call.task.cancel()
+
+
+def main() -> int:
+    """Serve on descriptors 0 and 1 until told to stop."""
+    sys.setswitchinterval(0.001)
+    faulthandler.enable()  # where a crash in C happened, for the operator's log
+    Runner(claim_stdio()).serve()
+    return 0
