@@ -10,6 +10,7 @@ from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.status import ReloadReport, State
 from hermesd.reload.goal import Plan
+from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.dispatcher import Dispatcher
@@ -141,7 +142,7 @@ class ReloadListener:
                 spec = each.run.spec
                 self._events.emit(
                     "plugin_ready", name, version=spec.version, digest=spec.digest,
-                    isolation=each.run.where, tools=len(each.instance.tools),
+                    isolation=ISOLATION[each.run.where], tools=len(each.instance.tools),
                 )  # fmt: skip
                 for tool in each.instance.tools.values():
                     self._events.emit("tool_ready", tool.definition.name, version=tool.definition.version)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.errors import Rejection
 from hermesd.model.digest import canonical_json
 from hermesd.model.status import PluginStatus, Standing, State
-from hermesd.reload.goal import Goal, Idle, Run
+from hermesd.reload.goal import Goal, Idle, Run, Where
 from hermesd.serving.catalogue import Entry, Slice
 from hermesd.serving.instance import Instance
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hermesd.reload.preparation import Preparation
 
 SOURCE = "python"
+#: What the operator calls the places where code runs.
+ISOLATION: Mapping[Where, str] = {"inprocess": "inprocess", "worker": "process"}
 
 
 class Owner:
@@ -152,7 +154,7 @@ class Owner:
             standing=self.standing(),
             digest=instance.digest if instance is not None else "",
             found_digest=goal.found_digest,
-            isolation=self.run.where if self.run is not None else "",
+            isolation=ISOLATION[self.run.where] if self.run is not None else "",
             generation=self.generation,
             tools=tuple(self.slice()),
             rejections=self.rejections,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 
 from hermesd.clock import Clock
 from hermesd.model.definition import Parsed
@@ -43,7 +42,7 @@ class Instance:
         self._idle = asyncio.Event()
         self._idle.set()
         self._since = clock.now()
-        self._reason = ""
+        self._reason = (runtime.unavailable() or ("",))[0]
 
     @contextmanager
     def lease(self) -> Iterator[None]:
@@ -68,7 +67,3 @@ class Instance:
         if reason != self._reason:
             self._reason, self._since = reason, self._clock.now()
         return Standing(State.UNAVAILABLE if refusal else State.READY, self._since, reason, remedy)
-
-    @property
-    def since(self) -> datetime:
-        return self._since
