@@ -21,6 +21,8 @@ def cut(text: str, width: int) -> str:
     """`text`, or its beginning and an ellipsis where it needs more than `width` cells."""
     if width_of(text) <= width:
         return text
+    if width < 1:
+        return ""
     kept, used = [], 0
     for each in text:
         used += _cells(each)
@@ -59,14 +61,15 @@ def lay_out(rows: Sequence[Sequence[str]], width: int | None) -> list[list[str]]
 def _fitted(columns: list[int], width: int) -> list[int]:
     room = width - len(GAP) * (len(columns) - 1)
     fitted = list(columns)
-    while sum(fitted) > room:
-        widest = max(range(len(fitted)), key=fitted.__getitem__)
-        if fitted[widest] <= MIN_COLUMN:
-            break
-        # Down to the next widest at once, so that no column gives up more than its neighbours.
-        others = max((each for index, each in enumerate(fitted) if index != widest), default=0)
-        target = max(min(others, fitted[widest] - 1), fitted[widest] - (sum(fitted) - room), MIN_COLUMN)
-        fitted[widest] = target
+    # Every column keeps MIN_COLUMN as long as the terminal has room for that.
+    for floor in (MIN_COLUMN, 1):
+        while (surplus := sum(fitted) - room) > 0:
+            widest = max(range(len(fitted)), key=fitted.__getitem__)
+            if fitted[widest] <= floor:
+                break
+            # Down to the next widest at once, so that no column gives up more than its neighbours.
+            others = max((each for index, each in enumerate(fitted) if index != widest), default=0)
+            fitted[widest] = max(min(others, fitted[widest] - 1), fitted[widest] - surplus, floor)
     return fitted
 
 

@@ -76,6 +76,7 @@ def test_a_sound_configuration_is_exit_0_and_warnings_are_no_failure(engine: Eng
     assert engine.asked == [(None, False)]
 
 
+@pytest.mark.promise("CLI-9")
 def test_a_rejection_is_exit_1_and_names_the_place_as_compilers_do(engine: Engine) -> None:
     engine.report = Report(ok=False, rejected=(BROKEN,))
     ran = run("check", "--config", "/x.yaml")
@@ -149,6 +150,7 @@ def test_serve_hands_every_flag_over(monkeypatch: pytest.MonkeyPatch) -> None:
         (ConfigError([BROKEN]), "hermesd: b/广播.py:3:1: invalid syntax (mend it)\n"),
     ],
 )
+@pytest.mark.promise("CLI-9")
 def test_a_daemon_that_cannot_start_says_why_and_is_exit_1(
     monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:

@@ -49,6 +49,7 @@ def test_commands_and_flags_complete_without_a_daemon() -> None:
     assert "--dry-run" in completions("ctl", "reload", "--d")
 
 
+@pytest.mark.promise("CLI-10")
 def test_names_come_from_the_daemon(daemon: Double) -> None:
     daemon.answers["ListTools"] = tool_pb2.ListToolsResponse(
         tools=[tool_pb2.Tool(name="orders.query_status"), tool_pb2.Tool(name="text.count_words")]
@@ -59,6 +60,7 @@ def test_names_come_from_the_daemon(daemon: Double) -> None:
     assert completions(*flags, "plugins", "trust", "") == ["orders"]
 
 
+@pytest.mark.promise("CLI-10")
 def test_without_a_daemon_there_is_nothing_and_nobody_waits(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +71,7 @@ def test_without_a_daemon_there_is_nothing_and_nobody_waits(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.promise("CLI-10")
 def test_a_daemon_that_hangs_does_not_hang_the_shell(daemon: Double) -> None:
     answered = threading.Event()
 

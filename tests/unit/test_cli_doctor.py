@@ -36,6 +36,7 @@ def findings(ran: Ran) -> dict[str, dict[str, Any]]:
     return {each["check"]: each for each in ran.json["findings"]}
 
 
+@pytest.mark.promise("CLI-12")
 def test_a_sound_machine_passes_and_a_daemon_that_is_not_there_is_no_failure(home: Path) -> None:
     ran = examine(home, "plugins: {dirs: [plugins]}\n", "--json")
     assert ran.json["ok"] == (ran.status == 0)
@@ -54,6 +55,7 @@ def test_a_broken_configuration_fails_with_its_place(home: Path) -> None:
     assert "hermesd check" in ran.out
 
 
+@pytest.mark.promise("CLI-12")
 def test_a_plugin_folder_that_others_can_write_fails(home: Path) -> None:
     (home / "plugins").chmod(0o777)
     ran = examine(home, "plugins: {dirs: [plugins]}\n")

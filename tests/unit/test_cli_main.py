@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
+import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +22,7 @@ import pytest
 from hermesd.__main__ import cli
 from hermesd.api.v1 import admin_pb2
 from hermesd.terminal.command import LazyGroup
+from hermesd.terminal.table import width_of
 from hermesd.version import __version__
 from tests.unit.ctl_double import Double, run, serving
 
@@ -97,6 +103,7 @@ def test_a_summary_says_what_the_command_says_of_itself() -> None:
             assert parent.lazy[path[-1]].summary == command.short_help
 
 
+@pytest.mark.promise("CLI-7")
 def test_help_imports_neither_grpc_nor_the_daemon() -> None:
     heavy = (
         "grpc",
@@ -119,6 +126,7 @@ def test_help_imports_neither_grpc_nor_the_daemon() -> None:
     assert "Talk to a running daemon" in done.stdout
 
 
+@pytest.mark.promise("CLI-7")
 def test_ctl_loads_nothing_of_the_daemon_itself(daemon: Double) -> None:
     daemon.answers["GetStatus"] = admin_pb2.GetStatusResponse()
     heavy = (
@@ -142,6 +150,7 @@ def test_ctl_loads_nothing_of_the_daemon_itself(daemon: Double) -> None:
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.promise("CLI-8")
 def test_whoever_stops_reading_ends_the_command_without_a_traceback(daemon: Double) -> None:
     answer = admin_pb2.GetConfigResponse()
     for number in range(20_000):
@@ -157,6 +166,7 @@ def test_whoever_stops_reading_ends_the_command_without_a_traceback(daemon: Doub
     assert child.wait(20) == 1
 
 
+@pytest.mark.promise("CLI-8")
 def test_ctrl_c_ends_a_stream_with_130_and_no_traceback(daemon: Double) -> None:
     go = threading.Event()
 
@@ -198,3 +208,48 @@ def test_a_command_without_arguments_shows_its_help_and_is_a_usage_error() -> No
     assert run().status == 2
     assert run("ctl").status == 2
     assert importlib.import_module("hermesd.ctl.group").ctl.name == "ctl"
+
+
+def on_a_terminal(*words: str, **environ: str) -> str:
+    """What `hermesd WORDS` writes to a terminal of 72 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "hermesd", *words],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")} | environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            written += chunk
+    except OSError:  # Linux reports the end of a terminal as EIO
+        pass
+    finally:
+        os.close(ours)
+    assert child.wait(20) == 0
+    return written.decode("utf-8")
+
+
+@pytest.mark.promise("CLI-6")
+def test_colours_appear_on_a_terminal_only_and_no_color_is_honoured(daemon: Double) -> None:
+    answer = admin_pb2.ListPluginsResponse()
+    answer.plugins.add(name="orders", state="rejected", reason="很长的原因" * 20)
+    daemon.answers["ListPlugins"] = answer
+    words = ("ctl", "--address", daemon.address, "plugins", "list")
+    coloured, plain = on_a_terminal(*words), on_a_terminal(*words, NO_COLOR="1")
+    assert "\x1b[31mrejected" in coloured
+    assert "\x1b" not in plain
+    assert all(width_of(line) <= 72 for line in plain.splitlines())
+    assert "\x1b" not in daemon.run("plugins", "list").out
+
+
+def test_json_is_indented_on_a_terminal_and_still_one_document(daemon: Double) -> None:
+    daemon.answers["ListPlugins"] = admin_pb2.ListPluginsResponse(generation=3)
+    text = on_a_terminal("ctl", "--json", "plugins", "list", "--address", daemon.address)
+    assert json.loads(text)["generation"] == 3
+    assert text.count("\n") > 1

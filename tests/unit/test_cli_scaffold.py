@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", ["orders", "my-orders", "a_1"])
+@pytest.mark.promise("CLI-11")
 def test_a_new_plugin_loads_and_lints_without_a_word(tmp_path: Path, name: str) -> None:
     ran = run("plugin", "new", name, "--dir", str(tmp_path))
     assert ran.status == 0
@@ -52,6 +53,7 @@ def _order(path: Path) -> int:
     )
 
 
+@pytest.mark.promise("CLI-11")
 def test_the_tests_of_a_new_plugin_pass(tmp_path: Path) -> None:
     run("plugin", "new", "my-orders", "--dir", str(tmp_path))
     done = subprocess.run(
@@ -67,6 +69,7 @@ def test_the_tests_of_a_new_plugin_pass(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
+@pytest.mark.promise("CLI-11")
 def test_a_plugin_that_exists_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / "mine.py").write_text("kept", encoding="utf-8")
@@ -109,6 +112,7 @@ def test_one_existing_file_stops_all(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.promise("CLI-11")
 def test_the_starter_configuration_loads_and_its_key_is_private(tmp_path: Path) -> None:
     ran = run("init", str(tmp_path / "conf"))
     assert ran.status == 0
@@ -121,6 +125,7 @@ def test_the_starter_configuration_loads_and_its_key_is_private(tmp_path: Path) 
     assert len(key.read_text(encoding="ascii")) == 45
 
 
+@pytest.mark.promise("CLI-11")
 def test_every_commented_line_of_the_starter_configuration_is_valid(tmp_path: Path) -> None:
     run("init", str(tmp_path))
     file = tmp_path / "hermesd.yaml"

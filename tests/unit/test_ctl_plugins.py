@@ -86,6 +86,7 @@ def test_show_names_files_permissions_and_what_waits(daemon: Double) -> None:
     assert "read" not in out
 
 
+@pytest.mark.promise("CLI-4")
 def test_in_a_pipe_nothing_is_trusted_without_a_digest(daemon: Double) -> None:
     trusting(daemon)
     ran = daemon.run("plugins", "trust", "orders")
@@ -115,6 +116,7 @@ def test_a_digest_that_is_given_is_pinned_without_a_question(daemon: Double) -> 
     assert daemon.last.digest == "sha256:ef"
 
 
+@pytest.mark.promise("CLI-4")
 def test_on_a_terminal_the_content_is_shown_and_no_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

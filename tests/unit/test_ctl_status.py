@@ -54,6 +54,7 @@ def test_a_daemon_without_trouble_shows_no_attention(daemon: Double) -> None:
     assert "attention" not in daemon.run("status").out
 
 
+@pytest.mark.promise("CLI-1")
 def test_json_is_one_document_with_the_protos_names_and_numbers_as_numbers(daemon: Double) -> None:
     daemon.answers["GetStatus"] = status_answer()
     document = daemon.run("--json", "status").json
@@ -64,6 +65,7 @@ def test_json_is_one_document_with_the_protos_names_and_numbers_as_numbers(daemo
     assert document["config_files"] == []
 
 
+@pytest.mark.promise("CLI-3")
 def test_flags_stand_before_or_after_the_verb(daemon: Double) -> None:
     daemon.answers["ListPlugins"] = admin_pb2.ListPluginsResponse(generation=7)
     address = ("--address", daemon.address)
@@ -82,6 +84,7 @@ def test_the_address_nearest_the_end_wins(daemon: Double) -> None:
     assert run("ctl", "--address", "unix:/nowhere.sock", "drain", "--address", daemon.address).status == 0
 
 
+@pytest.mark.promise("CLI-2")
 def test_no_daemon_is_exit_3_and_names_the_addresses_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +105,7 @@ def test_a_wrong_address_is_a_usage_error(daemon: Double) -> None:
     assert "nonsense" in ran.err
 
 
+@pytest.mark.promise("CLI-2")
 def test_what_the_caller_may_not_do_is_exit_4(daemon: Double) -> None:
     daemon.answers["GetStatus"] = Refusal(grpc.StatusCode.PERMISSION_DENIED, "for the operator only", "ask")
     ran = daemon.run("status")
@@ -165,6 +169,7 @@ def test_a_reload_without_rejections_is_done(daemon: Double) -> None:
     assert ran.out == "added    a\ngeneration 4: 1 added, 0 changed, 0 removed, 2 kept, 0 rejected (12 ms)\n"
 
 
+@pytest.mark.promise("CLI-9")
 def test_a_reload_with_a_rejection_is_exit_1_and_names_the_place(daemon: Double) -> None:
     answer = reload_answer(pending=["slow"])
     answer.rejected.add(
@@ -209,6 +214,7 @@ def test_dump_prints_the_daemons_own_json(daemon: Double) -> None:
     assert json.loads(daemon.run("dump", "--json").json["state_json"]) == {"tasks": ["\u202e"]}
 
 
+@pytest.mark.promise("CLI-1")
 def test_events_are_one_a_line_and_the_first_is_started(daemon: Double) -> None:
     started = admin_pb2.WatchEventsResponse(seq=6)
     started.started.generation = 2

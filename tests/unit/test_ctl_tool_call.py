@@ -59,6 +59,7 @@ def test_options_reach_the_daemon(daemon: Double) -> None:
     )
 
 
+@pytest.mark.promise("CLI-5")
 def test_data_cannot_move_the_cursor(daemon: Double) -> None:
     daemon.answers["CallTool"] = answer(data='"a\u202eb\x9b"')
     ran = daemon.run("tools", "call", "a.b")
@@ -70,6 +71,7 @@ def test_data_cannot_move_the_cursor(daemon: Double) -> None:
     ("code", "status"),
     [("TOOL_ERROR", 1), ("TIMEOUT", 1), ("PERMISSION_DENIED", 4), ("CONFIRMATION_REQUIRED", 5)],
 )
+@pytest.mark.promise("CLI-2")
 def test_the_exit_status_tells_scripts_what_came_of_it(daemon: Double, code: str, status: int) -> None:
     daemon.answers["CallTool"] = answer(code, message="no")
     ran = daemon.run("tools", "call", "a.b")

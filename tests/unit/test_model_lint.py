@@ -56,6 +56,7 @@ def test_a_well_described_tool_has_no_lints() -> None:
         ({"deferred": {"retry": {}}}, "does not have that feature yet"),
     ],
 )
+@pytest.mark.promise("CLI-13")
 def test_each_fault_is_named_once_with_a_remedy(changes: dict[str, Any], reason: str) -> None:
     found = lint(definition(**changes), file="orders.py", line=7)
     assert len(found) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def screen(**options: object) -> tuple[Screen, io.StringIO, io.StringIO]:
     return Screen(out, err, **options), out, err  # type: ignore[arg-type]
 
 
+@pytest.mark.promise("CLI-5")
 def test_text_from_outside_cannot_move_the_cursor_or_reverse_the_line() -> None:
     one, out, err = screen()
     one.line(EVIL)
@@ -43,6 +45,7 @@ def test_an_empty_cell_shows_as_a_dash() -> None:
     assert out.getvalue().splitlines()[1].split() == ["-", "x"]
 
 
+@pytest.mark.promise("CLI-5")
 def test_json_keeps_its_value_and_shows_nothing_raw() -> None:
     text = json_text({"订单": EVIL + "\x9b\U000e0041\ud800"})
     assert json.loads(text) == {"订单": EVIL + "\x9b\U000e0041\ud800"}

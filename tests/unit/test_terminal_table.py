@@ -39,7 +39,7 @@ def test_no_rows_are_no_table() -> None:
     assert lay_out([], 80) == []
 
 
-@given(st.lists(st.lists(st.text(max_size=60), min_size=3, max_size=3), min_size=1), st.integers(40, 200))
+@given(st.lists(st.lists(st.text(max_size=60), min_size=8, max_size=8), min_size=1), st.integers(30, 200))
 def test_no_row_runs_over_the_edge(rows: list[list[str]], width: int) -> None:
     for row in lay_out(rows, width):
         assert width_of(GAP.join(row)) <= width
