@@ -64,7 +64,7 @@ class Plugins:
     entry_points: tuple[str, ...] | Literal[True] = ()
     trusted: Mapping[str, TrustEntry] = field(default_factory=dict)
     untrusted: Mapping[str, UntrustedEntry] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     prepare_timeout_s: float = 30
     close_timeout_s: float = 5
     commit_window_s: float = 2

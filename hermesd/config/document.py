@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from hermesd.config.fault import TextFault
+from hermesd.config.fault import TextFault, printable
 from hermesd.config.json_text import read_json
 from hermesd.config.yaml_text import Places, read_yaml
 from hermesd.errors import ConfigError, PluginError, Rejection
@@ -70,7 +70,8 @@ def read_document(
     except TextFault as fault:
         # A duplicate is worth naming its first place, which only a reading with places knows.
         fault = _with_places(fault, data, file, max_bytes)
-        rejection = Rejection(name or file, fault.problem, fault.remedy, file, fault.line, fault.column)
+        reason, remedy = printable(fault.problem), printable(fault.remedy)
+        rejection = Rejection(name or file, reason, remedy, file, fault.line, fault.column)
         raise error([rejection]) from None
     return Document(file, text, value, not found)
 

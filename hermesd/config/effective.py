@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from hermesd.config.fault import printable
+
 MASK = "********"
 #: Names whose text is nobody's business, wherever they stand in a free-form mapping.
 SECRET_WORDS = re.compile(
@@ -47,8 +49,8 @@ def dotted(path: PathParts) -> str:
     """`plugins.dirs[0]`: how messages write a path."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part[:100]}" if text else part[:100])
-    return text
+        text += f"[{part}]" if isinstance(part, int) else f".{printable(part, 100)}"
+    return text.removeprefix(".")
 
 
 def masked(value: object, path: PathParts, secret: frozenset[PathParts]) -> object:

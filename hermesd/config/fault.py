@@ -5,6 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAX_DEPTH = 64
+MAX_MESSAGE = 400
+
+
+def printable(text: str, limit: int = MAX_MESSAGE) -> str:
+    """Safe to show: control and direction characters escaped, and cut at `limit` characters.
+
+    Keys and tags come from whoever wrote the file; a terminal must not obey them.
+    """
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 class Place(NamedTuple):

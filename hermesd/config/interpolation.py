@@ -112,6 +112,8 @@ class Interpolation:
                 "write ${NAME}, ${NAME:-default} or ${file:PATH}, or $${ for the text",
             )
         value = self._environ.get(name, "")
+        if not _is_text(value):
+            raise ReferenceFault(f"the environment variable {name} is no text in UTF-8", f"set {name} anew")
         if value:
             return name, value
         if has_default:
@@ -139,3 +141,12 @@ class Interpolation:
             what = "is empty" if not text else "is larger than 1 MiB or binary"
             raise ReferenceFault(f"the file {path} {what}", "put the value into it, as text")
         return text
+
+
+def _is_text(value: str) -> bool:
+    """Bytes that are no UTF-8 arrive from the system as halves of characters."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -213,7 +213,8 @@ def _absolute(text: str, at: At) -> Path | None:
     elif text.startswith("~"):
         at.wrong("~ is not expanded", "write ${HOME}/… or the whole path")
     else:
-        return Path(os.path.normpath(at.base_of(at.path) / text))
+        is_absolute = text.startswith("/")
+        return Path(os.path.normpath(text if is_absolute else at.base_of(at.path) / text))
     return None
 
 

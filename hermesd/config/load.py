@@ -17,6 +17,7 @@ from hermesd.config.check import MAX_FAULTS, Check, Checked
 from hermesd.config.configuration import Configuration
 from hermesd.config.document import MAX_BYTES, Document, read_document
 from hermesd.config.effective import dotted
+from hermesd.config.fault import printable
 from hermesd.config.interpolation import Interpolation
 from hermesd.config.kind import KeyFault, PathParts, describe
 from hermesd.config.merge import Loaded, Merged
@@ -45,7 +46,7 @@ def load_configuration(
     """
     reading = _Reading(environ)
     if path is not None:
-        reading.read(Path(os.path.abspath(path)), ())
+        reading.read(path if path.is_absolute() else _working_folder() / path, ())
     merged = Merged(TABLE)
     for loaded in reading.loaded:
         merged.add(loaded)
@@ -56,7 +57,7 @@ def load_configuration(
 
     def base_of(at: PathParts) -> Path:
         owner = None if _is_below(at, overridden) else merged.owner(at)
-        return owner[0].path.parent if owner else Path.cwd()
+        return owner[0].path.parent if owner else _working_folder()
 
     checked = Check(base_of).run(TABLE.root, merged.value)
     if not checked.faults:
@@ -117,7 +118,7 @@ class _Reading:
         value = interpolation.apply(document.value)
         self.referenced.extend(interpolation.files)
         for at, problem, remedy in interpolation.faults:
-            self._fault(Loaded(path, document, {}), at, f"{dotted(at)}: {problem}", remedy)
+            self._fault(Loaded(path, document, {}), at, printable(f"{dotted(at)}: {problem}"), remedy)
         if value is None:
             reason = "the configuration file is empty; nothing in it is set"
             self.warnings.append(Rejection(str(path), reason, "write keys, or remove it", str(path), 1, 1))
@@ -183,6 +184,14 @@ def _override(merged: Merged, path: PathParts, value: object) -> None:
     node[str(path[-1])] = list(value) if isinstance(value, tuple) else value
 
 
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        reason = f"the working folder {trouble(error)}"
+        raise ConfigError([Rejection("working folder", reason, "give absolute paths")]) from None
+
+
 def _is_below(path: PathParts, tops: frozenset[PathParts]) -> bool:
     return any(path[:end] in tops for end in range(1, len(path) + 1))
 
@@ -192,6 +201,7 @@ def _rejections(faults: list[KeyFault], merged: Merged, overridden: frozenset[Pa
     for fault in faults[:MAX_FAULTS]:
         name = dotted(fault.path)
         reason = fault.problem if fault.problem.startswith(name) else f"{name}: {fault.problem}"
+        reason = printable(reason)
         if _is_below(fault.path, overridden):
             found.append(Rejection(name, f"{reason} (on the command line)", fault.remedy))
         else:

@@ -18,6 +18,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from hermesd.config.document import Document, read_document
 from hermesd.config.effective import dotted
+from hermesd.config.fault import printable
 from hermesd.config.kind import PathParts, describe
 from hermesd.config.permission import NO_PERMISSIONS, Permissions, build_permissions, permission_faults
 from hermesd.errors import PluginError, Rejection
@@ -115,7 +116,7 @@ class _Faults:
     def add(self, path: PathParts, problem: str, remedy: str) -> None:
         if len(self._found) <= MAX_FAULTS:
             line, column = self._document.place(path)
-            reason = f"{dotted(path)}: {problem}" if path else problem
+            reason = printable(f"{dotted(path)}: {problem}" if path else problem)
             self._found.append(Rejection(self._name, reason, remedy, self._file, line, column))
 
     def unknown(self, key: str) -> None:

@@ -37,9 +37,7 @@ class Merged:
 
     def add(self, loaded: Loaded) -> None:
         """Take in one more file; what stands already is a fault that names both places."""
-        self._join(
-            self.value, {key: value for key, value in loaded.value.items() if key != "include"}, (), loaded
-        )
+        self._join(self.value, loaded.value, (), loaded)
 
     def owner(self, path: PathParts) -> tuple[Loaded, PathParts] | None:
         for end in range(len(path), 0, -1):

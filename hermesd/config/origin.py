@@ -63,7 +63,10 @@ class Origins:
     def differing(self, other: Origins) -> list[PathParts]:
         """The paths whose value is not the same in both, sorted."""
         mine, theirs = self.fingerprints, other.fingerprints
-        return sorted((path for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)), key=dotted)
+        found = {path for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)}
+        # An empty mapping that is filled, or emptied, is told by what stands in it.
+        above = {path[:end] for path in found for end in range(1, len(path))}
+        return sorted(found - above, key=dotted)
 
     def reload_of(self, path: PathParts) -> Reload:
         return self._table.reload_of(path)

@@ -42,6 +42,7 @@ _SERVER = (
         "Files or globs to read as well, in name order; relative to this file. "
         "A name that stands in two files is an error.",
         (),
+        joins=True,
     ),
     Key("server", None, "live", "Where the daemon listens, and for how much."),
     Key(

@@ -207,3 +207,15 @@ def test_a_text_of_the_largest_size_is_read() -> None:
     assert read_document(text, "a.yaml").value == {"a": "x" * (MAX_BYTES - 3)}
     with pytest.raises(ConfigError, match="larger than 4 KiB"):
         read_document(text, "a.yaml", max_bytes=4096)
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\e[31m": 1\n"\\e[31m": 2\n', "a: !%1b[31m x\n", '"\\u202e": 1\n"\\u202e": 2\n']
+)
+def test_a_message_never_holds_what_a_terminal_would_obey(text: str) -> None:
+    assert str(refusal(text)).isprintable()
+
+
+def test_a_message_is_short_whatever_it_is_about() -> None:
+    assert len(str(refusal("x: 1_" + "0" * 100_000))) < 1200
+    assert len(str(refusal(f"{'k' * 1000}: 1\n{'k' * 1000}: 1\n"))) < 1200

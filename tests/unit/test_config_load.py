@@ -393,3 +393,40 @@ def test_reading_writes_nothing_and_keeps_nothing_open(tmp_path: Path) -> None:
             load(tmp_path, "include: [bad.yaml]")
     assert len(os.listdir("/proc/self/fd")) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.yaml", "hermesd.yaml"]
+
+
+def test_an_unknown_key_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    (rejection,) = refusals(tmp_path, '"\\e[31m\\u202e": 1\n')
+    assert str(rejection).isprintable()
+
+
+def test_the_includes_in_force_are_shown_like_every_other_value(tmp_path: Path) -> None:
+    write(tmp_path, "include: [b.yaml]", "a.yaml")
+    write(tmp_path, "", "b.yaml")
+    configuration = load(tmp_path, "include: [a.yaml]")
+    values = {each.key: each.value for each in configuration.effective()}
+    assert values["include"] == ["a.yaml", "b.yaml"]
+    assert configuration.files == tuple(tmp_path / name for name in ("hermesd.yaml", "a.yaml", "b.yaml"))
+
+
+def test_files_behind_references_can_be_watched(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x")
+    configuration = load(tmp_path, 'secrets: {A: "${file:token}"}')
+    assert configuration.watched == (tmp_path / "hermesd.yaml", tmp_path / "token")
+
+
+def test_a_variable_of_broken_bytes_is_a_fault(tmp_path: Path) -> None:
+    (rejection,) = refusals(tmp_path, "data_dir: ${X}", {"X": "/\udcff"})
+    assert "is no text in UTF-8" in rejection.reason
+
+
+def test_without_a_working_folder_absolute_paths_still_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load(tmp_path, "data_dir: d", overrides={"data_dir": "/abs"}).data_dir == Path("/abs")
+    with pytest.raises(ConfigError, match="the working folder cannot be read"):
+        load(tmp_path, "", overrides={"data_dir": "relative"})

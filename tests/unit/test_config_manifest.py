@@ -186,3 +186,15 @@ def test_a_single_file_with_a_bad_name_or_version_is_refused_with_its_place() ->
     assert "is no plugin name" in name.reason
     assert "'1.2' is no semantic version" in version.reason
     assert version.place == "/plugins/My Tool.py:2:1"
+
+
+def test_no_two_plugins_can_differ_by_letter_case_alone() -> None:
+    """circus#823: a name's letter case broke the diff of a reload."""
+    for name in ("Orders", "ORDERS", "oRders"):
+        assert "is no plugin name" in refusals(f"name: {name}\nversion: 1.0.0\nentry: a.py\n")[0].reason
+
+
+@pytest.mark.parametrize("text", ["", "\x00", GOOD[:20], GOOD + "a: [", "null"])
+def test_what_cannot_be_read_is_an_error_and_never_an_empty_manifest(text: str) -> None:
+    """FRR#10453, FRR#10187: a failure to parse was taken for an empty configuration and wiped what ran."""
+    assert refusals(text)

@@ -46,10 +46,8 @@ def load(folder: Path, text: str, environ: Mapping[str, str] = ENVIRON) -> Confi
 def test_no_secret_can_be_read_from_what_is_shown(tmp_path: Path) -> None:
     configuration = load(tmp_path, SECRETS)
     shown = repr(configuration) + repr(configuration.warnings) + repr(configuration.effective())
-    shown = shown.replace(repr(configuration.plugins.settings), "")
     for each in (*(f"topsecret{number}" for number in range(1, 15)), "90210"):
-        assert each not in repr(configuration.effective()), each
-    assert "topsecret1'" not in shown
+        assert each not in shown, each
     values = {each.key: each.value for each in configuration.effective()}
     assert values["secrets.A"] == MASK
     assert values["plugins.settings.web.max_tokens"] == 9
@@ -115,7 +113,7 @@ def test_a_change_is_told_by_what_a_running_daemon_can_do_about_it(tmp_path: Pat
     new = load(tmp_path, "server: {listen: ['unix:/a']}\nsecrets: {A: y}\ndata_dir: /d\n")
     assert old.changes(old) == Changes()
     assert old.changes(new) == Changes(
-        live=("plugins.settings", "plugins.settings.a.x", "secrets.A", "server.drain_timeout_s"),
+        live=("plugins.settings.a.x", "secrets.A", "server.drain_timeout_s"),
         restart=("data_dir", "server.listen"),
     )
 
