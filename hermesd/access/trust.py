@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 
 Where = Literal["inprocess", "worker", "container", "refused"]
 Speaker = Literal["yaml", "grant", "nobody"]
-Kind = Literal["bundled", "entry_point", "folder", "file"]
 
 
 class TrustEntry(Protocol):
@@ -99,12 +98,15 @@ class Evidence:
 
 
 def place(
-    name: str, kind: Kind, evidence: Evidence, trust: EffectiveTrust, *, has_content: Callable[[str], bool]
+    name: str, origin: str, evidence: Evidence, trust: EffectiveTrust, *, has_content: Callable[[str], bool]
 ) -> Placement:
-    """Decide by the table of origins. `has_content` says whether the content store holds a digest."""
-    if kind == "bundled":
+    """Decide by the table of origins. `has_content` says whether the content store holds a digest.
+
+    `origin` is bundled or entry_point; every other one is dropped code, which needs trust.
+    """
+    if origin == "bundled":
         return Placement("inprocess", evidence.found or None)
-    if kind == "entry_point":
+    if origin == "entry_point":
         return _entry_point(name, evidence)
     if not trust.trusted:
         return _untrusted(name, evidence, trust)

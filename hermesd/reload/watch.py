@@ -253,14 +253,9 @@ class Watcher:
 
     async def _look(self) -> ScanState | None:
         """Renew the watches, then scan: in that order, so that nothing falls between the two."""
-        force, self._force = self._force, False
+        if self._events:
+            self._no_events = await self._renew()
         try:
-            if self._events:
-                self._no_events = await self._in_thread(
-                    lambda: self._hints.renew(self._roots(), self._files(), force=force)
-                )
-                if self._no_events is None and self._deaf >= DEAF_AFTER:
-                    self._no_events = "changes were found that none had told of"
             state = await self._in_thread(self._scan)
         except Exception as error:
             # Whatever a scan raises must not end the watching.
@@ -269,6 +264,21 @@ class Watcher:
             return None
         self._scan_fault = None
         return state
+
+    async def _renew(self) -> str | None:
+        """Renew the watches; why there are no events to be had, or None."""
+        force, self._force = self._force, False
+        try:
+            reason = await self._in_thread(
+                lambda: self._hints.renew(self._roots(), self._files(), force=force)
+            )
+        except Exception as error:
+            # Without events there is still the rescan.
+            log.exception("file events cannot be had; they are tried again")
+            return str(error) or type(error).__name__
+        if reason is None and self._deaf >= DEAF_AFTER:
+            return "changes were found that none had told of"
+        return reason
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

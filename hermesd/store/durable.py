@@ -50,8 +50,19 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         except OSError as error:
             raise store_error(error, path, "write") from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        # Gone by the rename, or never made; what a dying disk keeps is swept at the next start.
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
+
+
+def sweep_temporary(folder: Path) -> None:
+    """Remove what a killed `write_atomic` left in `folder`. Raises StoreError."""
+    try:
+        for name in os.listdir(folder):
+            if name.startswith(".") and name.endswith(".tmp"):
+                os.unlink(folder / name)
+    except OSError as error:
+        raise store_error(error, folder, "tidy") from error
 
 
 def write_all(descriptor: int, data: bytes) -> None:

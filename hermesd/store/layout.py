@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesd.errors import StoreError, UnsafePathError
-from hermesd.store.durable import store_error, write_atomic
+from hermesd.store.durable import store_error, sweep_temporary, write_atomic
 
 LAYOUT_VERSION = 1
 
@@ -63,13 +63,16 @@ class DataDir:
     def prepare(self) -> None:
         """Make the folders (0700), and refuse a data dir that is another user's or a newer build's.
 
-        A wider mode, as a service manager may have made it, is narrowed. Call it with the lock held.
+        A wider mode, as a service manager may have made it, is narrowed, and what a killed writer left
+        is removed. Call it with the lock held.
         Raises StoreError or UnsafePathError.
         """
         make_private(self.root)
         self._check_version()
         for folder in (self.state, self.plugins, self.logs):
             make_private(folder)
+        for folder in (self.root, self.state, self.plugins):
+            sweep_temporary(folder)
 
     def _check_version(self) -> None:
         try:

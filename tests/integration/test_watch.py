@@ -424,6 +424,18 @@ async def test_without_inotify_it_looks_often_and_says_so(root: Path) -> None:
         assert (await reloads.next_report()).cause == "rescan"
 
 
+async def test_whatever_ails_the_observer_the_rescan_goes_on(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> BaseObserver:
+        raise RuntimeError("can't start new thread")
+
+    async with watching(root, rescan_s=0.3, observer=broken) as reloads:
+        assert "can't start new thread" in (reloads.watcher.degraded or "")
+        replace(root / "orders" / "plugin.yaml", "v1")
+        await reloads.wait("orders", "v1")
+
+
 async def test_inotify_that_comes_back_ends_the_degradation(root: Path) -> None:
     tries = list[int]()
 

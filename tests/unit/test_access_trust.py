@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesd.access.trust import EffectiveTrust, Evidence, Kind, effective_trust, place
+from hermesd.access.trust import EffectiveTrust, Evidence, effective_trust, place
 
 NEW, OLD, OLDER = ("sha256:" + letter * 64 for letter in "abc")
 
@@ -80,9 +80,9 @@ def test_a_named_distribution_runs_in_process_and_others_say_how_to_enable_them(
     assert "acme-tools" in other.remedy
 
 
-@pytest.mark.parametrize("kind", ["folder", "file"])
-def test_a_dropped_plugin_nobody_trusts_is_refused_with_the_command(kind: Kind) -> None:
-    placed = place("orders", kind, Evidence(NEW), EffectiveTrust(), has_content=everything)
+@pytest.mark.parametrize("origin", ["folder", "file", "anything else"])
+def test_a_dropped_plugin_nobody_trusts_is_refused_with_the_command(origin: str) -> None:
+    placed = place("orders", origin, Evidence(NEW), EffectiveTrust(), has_content=everything)
     assert (placed.where, placed.digest, placed.awaiting) == ("refused", None, NEW)
     assert f"`hermesd ctl plugins trust orders --digest {NEW}`" in placed.remedy
     assert "sandbox" in placed.reason

@@ -21,6 +21,16 @@ def test_a_new_data_dir_is_private_and_has_a_version(tmp_path: Path) -> None:
     assert data.version.read_text() == "1\n"
 
 
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    data = DataDir(tmp_path)
+    data.prepare()
+    left = [folder / ".grants.json.0123.tmp" for folder in (data.root, data.state, data.plugins)]
+    for each in left:
+        each.write_text("half")
+    data.prepare()
+    assert not any(each.exists() for each in left)
+
+
 def test_a_wider_mode_is_narrowed(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
     DataDir(tmp_path / "data").prepare()
