@@ -37,7 +37,7 @@ class Bundled:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """The decoded result. ToolError as the tool raised it; AssertionError where the schema refuses."""
+        """The decoded result; ToolError as the tool raised it, AssertionError from the schema."""
         bound, parsed = self.bound[f"{self.name}.{verb}"], self.parsed[f"{self.name}.{verb}"]
         faults = parsed.schema.faults(arguments)
         assert not faults, faults

@@ -6,7 +6,7 @@ import base64
 import codecs
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -32,17 +32,17 @@ class FileContent:
     size: int
     modified_at: datetime
     sha256: str | None
-    encoding: str | None
-    newline: Literal["lf", "crlf", "mixed", "none"] | None
-    text: str | None
-    first_line: int | None
-    lines: int
-    next_line: int | None
-    base64: str | None
-    first_byte: int | None
-    next_byte: int | None
-    replaced: int
-    cut_line: bool
+    encoding: str | None = None
+    newline: Literal["lf", "crlf", "mixed", "none"] | None = None
+    text: str | None = None
+    first_line: int | None = None
+    lines: int = 0
+    next_line: int | None = None
+    base64: str | None = None
+    first_byte: int | None = None
+    next_byte: int | None = None
+    replaced: int = 0
+    cut_line: bool = False
 
 
 def read_text_or_bytes(
@@ -60,18 +60,17 @@ def read_text_or_bytes(
     with opened(place) as (descriptor, status):
         sample = read_at_most(descriptor, SAMPLE)
         coding = None if force_bytes else coding_for(sample, encoding)
-        seen = {
-            "path": place.shown,
-            "size": status.st_size,
-            "modified_at": datetime.fromtimestamp(status.st_mtime, UTC),
-            "sha256": file_digest(descriptor, limits.max_file_bytes, stop),
-        }
+        whole = FileContent(
+            path=place.shown,
+            kind="binary",
+            size=status.st_size,
+            modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
+            sha256=file_digest(descriptor, limits.max_file_bytes, stop),
+        )
         if coding is None:
-            return FileContent(
-                **seen, **_bytes_part(descriptor, limits.max_bytes, first_byte, status.st_size)
-            )
-        part = _lines_part(descriptor, coding, limits, first_line=first_line, max_lines=max_lines, stop=stop)
-        return FileContent(**seen, **part)
+            return _with_bytes(whole, descriptor, limits.max_bytes, first_byte)
+        lines = _raw_lines(descriptor, coding, limits, stop)
+        return _with_lines(whole, lines, coding, limits.max_bytes, first_line=first_line, max_lines=max_lines)
 
 
 def file_digest(descriptor: int, limit: int, stop: Callable[[], None]) -> str | None:
@@ -87,29 +86,24 @@ def file_digest(descriptor: int, limit: int, stop: Callable[[], None]) -> str | 
     return digest.hexdigest()
 
 
-def _bytes_part(descriptor: int, limit: int, first_byte: int, size: int) -> dict[str, object]:
+def _with_bytes(whole: FileContent, descriptor: int, limit: int, first_byte: int) -> FileContent:
+    """`limit` bounds the base64 text, which is a third longer than the bytes."""
     data = read_at_most(descriptor, limit * 3 // 4, first_byte)
     following = first_byte + len(data)
-    return {
-        "kind": "binary", "encoding": None, "newline": None, "text": None, "first_line": None, "lines": 0,
-        "next_line": None, "base64": base64.b64encode(data).decode("ascii"), "first_byte": first_byte,
-        "next_byte": following if following < size and data else None, "replaced": 0, "cut_line": False,
-    }  # fmt: skip
+    return replace(
+        whole,
+        base64=base64.b64encode(data).decode("ascii"),
+        first_byte=first_byte,
+        next_byte=following if following < whole.size and data else None,
+    )
 
 
-def _lines_part(
-    descriptor: int,
-    coding: Coding,
-    limits: Limits,
-    *,
-    first_line: int,
-    max_lines: int,
-    stop: Callable[[], None],
-) -> dict[str, object]:
-    source = _raw_lines(descriptor, coding, limits, stop)
+def _with_lines(
+    whole: FileContent, lines: Iterator[bytes], coding: Coding, room: int, *, first_line: int, max_lines: int
+) -> FileContent:
     taken: list[bytes] = []
-    room, cut, following = limits.max_bytes, False, None
-    for number, line in enumerate(source, 1):
+    cut, following = False, None
+    for number, line in enumerate(lines, 1):
         if number < first_line:
             continue
         if len(taken) == max_lines or (len(line) > room and taken):
@@ -119,13 +113,19 @@ def _lines_part(
         cut = len(line) > room
         room -= len(line)
     raw = b"".join(taken)
-    name = "utf-8" if coding.name not in _LINEAR else coding.name
-    text, replaced = _decoded(raw, name, whole=not cut)
-    return {
-        "kind": "text", "encoding": coding.name + ("-bom" if coding.mark else ""), "newline": newline_of(raw),
-        "text": text, "first_line": first_line, "lines": len(taken), "next_line": following, "base64": None,
-        "first_byte": None, "next_byte": None, "replaced": replaced, "cut_line": cut,
-    }  # fmt: skip
+    text, replaced = _decoded(raw, coding.name if coding.name in _LINEAR else "utf-8", whole=not cut)
+    return replace(
+        whole,
+        kind="text",
+        encoding=coding.name + ("-bom" if coding.mark else ""),
+        newline=newline_of(raw),
+        text=text,
+        first_line=first_line,
+        lines=len(taken),
+        next_line=following,
+        replaced=replaced,
+        cut_line=cut,
+    )
 
 
 def _decoded(raw: bytes, name: str, *, whole: bool) -> tuple[str, int]:

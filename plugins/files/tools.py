@@ -354,9 +354,12 @@ def _answering(ctx: ToolContext) -> Iterator[Limits]:
         yield Limits.of(ctx.settings)
     except FileFault as fault:
         detail = {"remedy": REMEDY} if fault.code == "UNAVAILABLE" else None
-        effect = "done" if fault.changed else "none"
         raise ToolError(
-            str(fault), code=fault.code, effect=effect, retryable=fault.retryable, detail=detail
+            str(fault),
+            code=fault.code,
+            effect="done" if fault.changed else "none",
+            retryable=fault.retryable,
+            detail=detail,
         ) from None
 
 

@@ -168,10 +168,11 @@ def list_folder(place: Place, walk: Walk, pattern: str, max_entries: int) -> Lis
 
 def _entry(base: str, met: Met) -> DirEntry:
     mode = met.status.st_mode
-    kinds: tuple[tuple[Callable[[int], bool], EntryKind], ...] = (
-        (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link")
-    )  # fmt: skip
-    kind = next((kind for test, kind in kinds if test(mode)), "other")
+    kind: EntryKind = "other"
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        kind = "file" if stat.S_ISREG(mode) else "folder"
+    elif stat.S_ISLNK(mode):
+        kind = "link"
     return DirEntry(
         path=f"{base}/{show(met.relative)}",
         kind=kind,
