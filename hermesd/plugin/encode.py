@@ -24,10 +24,10 @@ _SCALARS = (str, int, float, bool, type(None))
 def encode_result(value: object) -> str:
     """JSON text (UTF-8 encodable, no NaN) of what a tool returned. Raises ResultFault, which says where."""
     try:
-        text = _dumps(value)
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError, ResultFault):
         # The slow way converts keys too, and knows the path of what it cannot convert.
-        text = _dumps(plain(value))
+        text = _encode(plain(value))
     if not text.isascii():
         try:
             text.encode()
@@ -43,10 +43,6 @@ def plain(value: object) -> Any:
         return _plain(value, "", ())
     except RecursionError:
         raise ResultFault("nests too deep") from None
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_simplify)
 
 
 def _simplify(value: object) -> object:
@@ -114,6 +110,12 @@ _RULES: dict[str, Callable[[Any], object]] = {
     "builtins.bytearray": _base64,
     "builtins.memoryview": _base64,
 }
+
+
+# Made once: json.dumps makes an encoder for each call that has options.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_simplify
+).encode
 
 
 def _plain(value: Any, path: str, above: tuple[int, ...]) -> Any:

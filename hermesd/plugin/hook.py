@@ -18,7 +18,6 @@ HOOKS = (
     "hermesd_prompts",
     "hermesd_startup",
     "hermesd_shutdown",
-    "hermesd_unavailable",
     "hermesd_shared",
     "hermesd_unavailable",
     "hermesd_before_call",

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +53,7 @@ class Recorder:
         session_id: str = "",
         attempt: int = 1,
         timeout_s: float | None = None,
+        state_dir: Path | None = None,
     ) -> None:
         self.settings = dict(settings or {})
         self.secrets = dict(secrets or {})
@@ -61,6 +63,7 @@ class Recorder:
         self.session_id = session_id
         self.attempt = attempt
         self.timeout_s = timeout_s
+        self.state_dir = state_dir
         self.progress: list[dict[str, object]] = []
         self.logs: list[dict[str, object]] = []
         self.calls: list[tuple[str, dict[str, object]]] = []
@@ -85,6 +88,7 @@ class Recorder:
             call=self._answer if self.tools else None,
             cancelled=self._cancelled,
             asynchronous=asynchronous,
+            state_dir=self.state_dir,
         )
 
     def _emit(self, kind: str, event: dict[str, object]) -> None:

@@ -160,6 +160,7 @@ def same(one: Any, other: Any) -> bool:
     return True
 
 
+@pytest.mark.promise("SDK-5")
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_every_value_of_every_type_survives_json_and_is_admitted(data: st.DataObject) -> None:
@@ -224,6 +225,7 @@ HOSTILE = st.recursive(
 )
 
 
+@pytest.mark.promise("SDK-7")
 @settings(max_examples=300, deadline=None)
 @given(HOSTILE)
 def test_whatever_a_tool_returns_is_json_in_utf8_or_a_result_fault(value: Any) -> None:

@@ -89,3 +89,7 @@ def test_two_functions_for_one_hook_are_refused() -> None:
 def test_a_thing_without_code_has_no_place() -> None:
     assert place_of(3) == ("", 0)
     assert place_of(hooks_of)[0].endswith("hook.py")
+
+
+def test_each_hook_is_named_once() -> None:
+    assert len(set(HOOKS)) == len(HOOKS)

@@ -127,6 +127,7 @@ async def test_a_startup_that_fails_is_told_and_shuts_nothing_down(tmp_path: Pat
         assert module.events == []
 
 
+@pytest.mark.promise("SDK-8")
 @pytest.mark.parametrize("failure", FAILING)
 async def test_a_shared_hook_that_fails_unwinds_startup(tmp_path: Path, failure: str) -> None:
     source = SYNC + f"def hermesd_shared():\n    {failure}\n    yield"
@@ -202,3 +203,24 @@ def test_a_failure_while_unwinding_is_told_with_the_first(tmp_path: Path) -> Non
         with pytest.raises(LoadFault, match="ValueError: first") as caught:
             lifespan(module).open()
         assert "second" in caught.value.trace
+
+
+def test_a_plugin_may_say_that_it_cannot_work_now(tmp_path: Path) -> None:
+    with loaded(tmp_path, "") as module:
+        assert lifespan(module).unavailable() is None
+    with loaded(tmp_path, "def hermesd_unavailable(ctx):\n    return ctx.settings.get('why')") as module:
+        assert lifespan(module).unavailable() is None
+        assert lifespan(module, settings={"why": ("no roots", "set roots")}).unavailable() == (
+            "no roots",
+            "set roots",
+        )
+        with pytest.raises(LoadFault, match=r"hermesd_unavailable gives 'no'") as caught:
+            lifespan(module, settings={"why": "no"}).unavailable()
+        assert (caught.value.file, caught.value.line) == ("main.py", 1)
+
+
+def test_a_failing_check_of_availability_is_told_with_its_line(tmp_path: Path) -> None:
+    with loaded(tmp_path, "def hermesd_unavailable():\n    raise SystemExit") as module:
+        with pytest.raises(LoadFault) as caught:
+            lifespan(module).unavailable()
+        assert (caught.value.file, caught.value.line) == ("main.py", 2)

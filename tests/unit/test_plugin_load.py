@@ -81,6 +81,7 @@ def test_an_entry_in_a_subfolder_and_with_dashes_and_chinese_names_loads(tmp_pat
     assert load_package(root, "工具/my-tool.py", "hermesd_plugins.a-b_1").X == "好"
 
 
+@pytest.mark.promise("SDK-1")
 def test_two_contents_of_one_plugin_stay_apart_also_for_what_they_import_later(tmp_path: Path) -> None:
     """Measured: a generation loaded before an edit answered with the new helper."""
     code = "def answer():\n    from . import helper\n    from .deep import more\n    return helper.V, more.V"
@@ -92,6 +93,7 @@ def test_two_contents_of_one_plugin_stay_apart_also_for_what_they_import_later(t
     assert first.answer() == (1, 1)
 
 
+@pytest.mark.promise("SDK-2")
 def test_byte_code_is_neither_read_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """cpython#75953, #120932: an edit within the same second and of the same size loaded stale byte code."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -158,6 +160,7 @@ def test_a_failed_load_does_not_take_the_package_from_others_that_hold_it(tmp_pa
     assert sys.modules["hermesd_plugins.p_1.main"] is good
 
 
+@pytest.mark.promise("SDK-11")
 def test_unloading_forgets_modules_loggers_and_lines(tmp_path: Path) -> None:
     """caddy#2358, #2642: something leaked with each reload."""
     root = plugin(
@@ -177,6 +180,7 @@ def test_unloading_forgets_modules_loggers_and_lines(tmp_path: Path) -> None:
     assert not hasattr(sys.modules["hermesd_plugins"], "p_1")
 
 
+@pytest.mark.promise("SDK-3")
 @pytest.mark.parametrize(
     ("code", "line", "reason"),
     [
@@ -240,6 +244,7 @@ def test_a_load_that_failed_can_succeed_later(tmp_path: Path) -> None:
     assert load_package(root, "main.py", "hermesd_plugins.p_000000000000").helper.X == 1
 
 
+@pytest.mark.promise("SDK-4")
 def test_a_slow_import_blocks_no_other_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """HA core#113169, dify-plugin-daemon#336: one plugin that is never ready blocked the others."""
     gate = SimpleNamespace(entered=threading.Event(), leave=threading.Event())

@@ -327,6 +327,7 @@ def test_names_that_a_function_closes_over_resolve() -> None:
     assert parameters_schema(f)["properties"]["it"]["properties"] == {"a": {"type": "integer"}}
 
 
+@pytest.mark.promise("SDK-6")
 @pytest.mark.parametrize(
     ("hint", "parts"),
     [

@@ -99,6 +99,7 @@ def test_a_definition_and_a_lifespan_can_be_looked_at() -> None:
     life.close()
 
 
+@pytest.mark.promise("SDK-10")
 def test_the_sdk_needs_the_standard_library_alone() -> None:
     """The same file runs in process and in a bare container."""
     names = "hermesd.plugin, hermesd.plugin.testing, hermesd.plugin.bind, hermesd.plugin.lifespan"
