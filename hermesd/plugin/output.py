@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from hermesd.plugin.failure import trace_of
 
@@ -60,6 +60,14 @@ class CallStream(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override] # read-only here
         return "utf-8"
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """Bytes have no call: they go to the stream below."""
+        return self._below.buffer
+
+    def reconfigure(self, **_options: object) -> None:
+        """Encoding and buffering are fixed; programs that set them as a precaution may go on."""
 
     def writable(self) -> bool:
         return True

@@ -33,25 +33,45 @@ from hermesd.plugin.frames import FRAME_VERSION, FrameFault, Head
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name
 from hermesd.plugin.output import Line, Printer, current_printer, redirect
+from hermesd.plugin.valve import Valve
 
 if TYPE_CHECKING:
     import asyncio
 
 MAX_LOG_CHARS = 64 * 1024
+#: What one plugin may tell in a second; of more, lines are dropped and counted, and only the newest
+#: progress of each call is kept.
+LINES_PER_S = 2000
+PROGRESS_PER_S = 500
 
 
 class Call:
     """One call in flight."""
 
-    __slots__ = ("asks", "cancelled", "context", "id", "printer", "task", "tool", "values")
+    __slots__ = (
+        "asks",
+        "cancelled",
+        "context",
+        "deadline",
+        "id",
+        "printer",
+        "progress",
+        "task",
+        "tool",
+        "values",
+    )
 
     def __init__(self, number: int, tool: BoundTool, values: dict[str, Any], line: Line) -> None:
         self.id = number
+        #: Monotonic seconds; None: no deadline.
+        self.deadline: float | None = None
         self.tool = tool
         self.values = values
         self.cancelled = threading.Event()
         self.context: ToolContext | None = None
         self.printer = Printer(line)
+        #: Progress that was held back; it is told before the answer.
+        self.progress: dict[str, object] | None = None
         self.task: asyncio.Task[None] | None = None
         #: The numbers of the calls that this one waits for.
         self.asks: set[int] = set()
@@ -95,12 +115,14 @@ class LoopThread:
     def _run(loop: asyncio.AbstractEventLoop) -> None:
         import asyncio  # noqa: PLC0415
 
+        asyncio.set_event_loop(loop)
         loop.run_forever()
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        if tasks := asyncio.all_tasks(loop):
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(tasks))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
         loop.close()
 
 
@@ -142,6 +164,8 @@ class Runner:
         self._threads = 0
         self._idle = 0
         self._max_threads = 2
+        self._lines = Valve(LINES_PER_S)
+        self._progress = Valve(PROGRESS_PER_S)
         self._log = Log(lambda kind, value: self._tell(0, kind, value))
 
     def serve(self) -> None:
@@ -277,15 +301,16 @@ class Runner:
                 {"t": "result", "id": number, "code": "UNAVAILABLE", "message": message, "effect": "none"}
             )
             return None
-        remaining = head["remaining_ms"]
         call = Call(number, tool, json.loads(body), self._line(number))
+        if head["remaining_ms"] is not None:
+            call.deadline = time.monotonic() + head["remaining_ms"] / 1000
         if tool.wants_context:
             call.context = ToolContext(
                 tool=tool.name,
                 request_id=head["request_id"],
                 session_id=head["session_id"],
                 attempt=head["attempt"],
-                deadline=None if remaining is None else time.monotonic() + remaining / 1000,
+                deadline=call.deadline,
                 settings=plugin.settings,
                 secrets=plugin.secrets,
                 shared=plugin.lifespan.shared,
@@ -338,12 +363,21 @@ class Runner:
 
     def _failed(self, call: Call, error: BaseException) -> None:
         answer = answer_of(error)
+        if (
+            isinstance(error, ToolCallError)
+            and call.deadline is not None
+            and time.monotonic() >= call.deadline
+        ):
+            # What it called ran out of the time that was its own.
+            answer = {"code": "TIMEOUT", "message": answer["message"]}
         if is_unexpected(error):
             self._line(call.id)("error", answer["message"], {"traceback": trace_of(error)})
         self._answer(call, answer)
 
     def _answer(self, call: Call, answer: Head, text: str = "") -> None:
         call.printer.flush()
+        if call.progress is not None:
+            self._send({"t": "progress", "id": call.id, **call.progress})
         self._calls.pop(call.id, None)
         head = {"t": "result", "id": call.id, **answer}
         try:
@@ -412,14 +446,27 @@ class Runner:
         """What a plugin tells through its context: progress and log lines."""
         if kind == "log":
             value = {**value, "message": str(value.get("message"))[:MAX_LOG_CHARS]}
-        self._send({"t": kind, "id": number, **value})
+            self._send_line({"t": "log", "id": number, **value})
+            return
+        call = self._calls.get(number)
+        if call is not None:
+            call.progress = None if (passed := self._progress.admit()) else value
+            if passed:
+                self._send({"t": kind, "id": number, **value})
 
     def _line(self, number: int) -> Line:
         def line(level: str, message: str, fields: dict[str, object]) -> None:
             head = {"t": "log", "id": number, "level": level, "message": message[:MAX_LOG_CHARS]}
-            self._send({**head, "fields": fields, "private": True})
+            self._send_line({**head, "fields": fields, "private": True})
 
         return line
+
+    def _send_line(self, head: Head) -> None:
+        if dropped := self._lines.take_dropped():
+            message = f"{dropped} lines dropped: more than {LINES_PER_S} in a second"
+            self._send({**head, "level": "warning", "message": message, "fields": {}, "private": True})
+        if self._lines.admit():
+            self._send(head)
 
     def _current_line(self) -> Line:
         printer = current_printer.get()

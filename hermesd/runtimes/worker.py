@@ -175,7 +175,12 @@ class WorkerRuntime:
     async def _discard(self, worker: WorkerProcess) -> None:
         """A worker that failed leaves nothing behind, even when the caller was cancelled."""
         worker.kill("discarded")
-        await asyncio.shield(worker.gone(0.0))
+        going = asyncio.get_running_loop().create_task(worker.gone(0.0))
+        try:
+            await asyncio.shield(going)
+        except asyncio.CancelledError:
+            await asyncio.wait([going])
+            raise
 
     def _adopt(self, worker: WorkerProcess) -> None:
         worker.on_settled = self._settled

@@ -189,7 +189,7 @@ class WorkerProcess:
             "request_id": invocation.request_id,
             "session_id": invocation.session_id,
             "attempt": invocation.attempt,
-            "remaining_ms": None if remaining_s is None else int(remaining_s * 1000),
+            "remaining_ms": None if remaining_s is None else round(remaining_s * 1000, 3),
         }
         try:
             frame = encode_frame(head, invocation.arguments_json.encode())

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+#: How long the launcher may take to tell how an exited child ended, seconds.
+STATUS_S = 2.0
 #: How much of the end of a child's stderr is kept, bytes.
 TAIL_BYTES = 64 * 1024
 #: A line longer than this is handed on in pieces, bytes.
@@ -160,6 +162,7 @@ class Child:
         self._kill = kill
         self._exited: asyncio.Future[ExitStatus] = loop.create_future()
         self._gone: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(self.pidfd, self._noticed)
         self._drain = StderrDrain(loop, self.stderr_fd, on_stderr) if self.stderr_fd != -1 else None
 
     @property
@@ -208,6 +211,11 @@ class Child:
             await asyncio.wait([self._gone], timeout=grace_s + 5.0)
         return self.status or ExitStatus()
 
+    def _noticed(self) -> None:
+        """The kernel says that it exited; only the launcher knows how, and may be hung or gone."""
+        self._loop.remove_reader(self.pidfd)
+        self._loop.call_later(STATUS_S, self.ended, ExitStatus())
+
     def ended(self, status: ExitStatus) -> None:
         """Called by the launcher's client: the leader exited."""
         if not self._exited.done() and not self._loop.is_closed():
@@ -222,5 +230,7 @@ class Child:
             self._gone.set_result(None)
         if self._drain is not None:
             self._drain.close()
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self.pidfd)
         os.close(self.pidfd)
         self.pidfd = self.stderr_fd = -1

@@ -111,6 +111,12 @@ def die(how: str) -> None:
         os._exit(0)
 
 @tool
+def flood(ctx: ToolContext) -> None:
+    for n in range(20_000):
+        print(n)
+        ctx.progress(n + 1)
+
+@tool
 def wait(ctx: ToolContext) -> str:
     ctx.cancelled.wait(20)
     return "told"
@@ -253,6 +259,61 @@ async def test_calls_run_in_another_process_and_text_passes_unchanged(made):
     assert pid == runtime.vitals().pid != os.getpid()
     assert data(await runtime.invoke(invocation("helped"))) == "帮手"
     assert runtime.vitals().rss_bytes > 1_000_000
+
+
+async def test_large_arguments_and_results_pass_and_cut_no_other_call(made):
+    runtime = await made()
+    text = "大" * 2_500_000
+    calls = [runtime.invoke(invocation("echo", text=text))]
+    calls += [runtime.invoke(invocation("pid")) for _ in range(5)]
+    large, *small = await asyncio.gather(*calls)
+    assert data(large) == text
+    assert {data(each) for each in small} == {runtime.vitals().pid}
+    refused = await runtime.invoke(invocation("echo", text="x" * 17 * 1024 * 1024))
+    assert (refused.code, refused.effect) == (Code.INVALID_ARGUMENT, "none")
+
+
+async def test_a_flood_of_lines_and_progress_is_bounded_and_its_end_is_told(made):
+    runtime = await made()
+    events = []
+    outcome = await runtime.invoke(invocation("flood", emit=lambda kind, value: events.append((kind, value))))
+    assert outcome.code is Code.OK
+    progress = [value["done"] for kind, value in events if kind == "progress"]
+    assert progress[-1] == 20_000
+    assert len(progress) < 10_000
+    assert len(runtime.lines) < 19_000
+    await asyncio.sleep(1.1)
+    await runtime.invoke(invocation("tell"))
+    assert any("lines dropped" in message for message in runtime.lines.messages())
+
+
+async def test_a_tool_that_sticks_on_every_call_piles_up_no_workers(made, launcher):
+    runtime = await made(grace_s=0.05)
+    for _ in range(6):
+        assert (await runtime.invoke(invocation("stubborn", timeout_s=0.1, seconds=60))).code is Code.TIMEOUT
+        assert len(launcher.children()) <= 4
+    await until(lambda: runtime.vitals().running == 0)
+    assert runtime.unavailable() is None
+
+
+async def test_a_stopped_worker_is_replaced(made):
+    runtime = await made()
+    first = runtime.vitals().pid
+    os.kill(first, signal.SIGSTOP)
+    assert (await runtime.invoke(invocation("echo", timeout_s=0.2, text="x"))).code is Code.TIMEOUT
+    await until(lambda: not Path(f"/proc/{first}").exists())
+    assert data(await runtime.invoke(invocation("echo", text="new"))) == "new"
+
+
+async def test_a_crash_is_noticed_though_the_launcher_hangs(made, launcher):
+    runtime = await made()
+    os.kill(launcher.pid, signal.SIGSTOP)
+    try:
+        outcome = await runtime.invoke(invocation("die", timeout_s=9.0, how="exit"))
+        assert outcome.code is Code.UNAVAILABLE
+        assert outcome.detail["reason"] == "crash (fate unknown)"
+    finally:
+        os.kill(launcher.pid, signal.SIGCONT)
 
 
 async def test_a_worker_gets_no_more_of_the_environment_than_it_needs(made, monkeypatch):

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermesd.plugin.frames import FrameDecoder, FrameFault, encode_frame
@@ -15,6 +15,7 @@ json_values = st.recursive(
 heads = st.dictionaries(st.text(max_size=8), json_values, max_size=4).map(lambda head: {**head, "t": "kind"})
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(heads, st.binary(max_size=200)), max_size=6), st.lists(st.integers(1, 97)))
 def test_what_goes_in_comes_out_however_it_is_cut(frames, cuts):
     data = b"".join(encode_frame(head, body) for head, body in frames)
@@ -28,6 +29,7 @@ def test_what_goes_in_comes_out_however_it_is_cut(frames, cuts):
     assert decoder.pending == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=8))
 def test_garbage_is_refused_or_awaited_and_never_kept_beyond_bounds(chunks):
     decoder = FrameDecoder(max_body=500)
@@ -38,6 +40,7 @@ def test_garbage_is_refused_or_awaited_and_never_kept_beyond_bounds(chunks):
                 assert len(body) <= 500
 
 
+@settings(deadline=None)
 @given(heads, st.binary(max_size=50), st.data())
 def test_a_flipped_byte_is_never_worse_than_a_fault(head, body, data):
     frame = bytearray(encode_frame(head, body))
