@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,13 +38,18 @@ def find_config(explicit: Path | None, environ: Mapping[str, str], is_root: bool
 
 
 def load_configuration(
-    path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    held: Callable[[Path], bytes | None] = lambda _: None,
 ) -> Configuration:
     """Read `path` and what it includes; None: the built-in defaults. Raises ConfigError with every fault.
 
-    `overrides` are dotted keys of the command line; their paths are relative to the working folder.
+    `overrides` are dotted keys of the command line; their paths are relative to the working folder. `held`
+    answers for files of `${file:PATH}` whose content was taken before.
     """
-    reading = _Reading(environ)
+    reading = _Reading(environ, held)
     if path is not None:
         reading.read(path if path.is_absolute() else _working_folder() / path, ())
     merged = Merged(TABLE)
@@ -87,6 +92,7 @@ class _Reading:
     """The files read so far, in the order in which they are merged."""
 
     environ: Mapping[str, str]
+    held: Callable[[Path], bytes | None]
     loaded: list[Loaded] = field(default_factory=list)
     faults: list[Rejection] = field(default_factory=list)
     warnings: list[Rejection] = field(default_factory=list)
@@ -114,7 +120,7 @@ class _Reading:
             self._include(loaded, (*above, os.path.realpath(path)))
 
     def _mapping(self, document: Document, path: Path) -> Mapping[str, object] | None:
-        interpolation = Interpolation(self.environ, path.parent)
+        interpolation = Interpolation(self.environ, path.parent, self.held)
         value = interpolation.apply(document.value)
         self.referenced.extend(interpolation.files)
         for at, problem, remedy in interpolation.faults:

@@ -17,6 +17,7 @@ from hermesd.errors import ConfigError, HermesdError
 from hermesd.store.layout import DataDir
 from hermesd.store.lock import DataDirLock
 from hermesd.supervise.launcher import Launcher
+from hermesd.systemd.credential import Credentials
 from hermesd.telemetry.log import configure
 
 #: How long a thread may hold the interpreter before another gets it: one CPU-bound plugin thread must
@@ -50,8 +51,12 @@ def _serve(options: ServeOptions) -> int:
     clock = SystemClock()
     path = find_config(options.config, os.environ, os.geteuid() == 0)
 
+    credentials = Credentials.from_environ(os.environ)
+
     def load() -> Configuration:
-        return load_configuration(path, environ=os.environ, overrides=_overrides(options))
+        return load_configuration(
+            path, environ=os.environ, overrides=_overrides(options), held=credentials.read
+        )
 
     configuration = load()
     directory = DataDir(_data_dir(configuration))

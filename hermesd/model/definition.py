@@ -104,14 +104,21 @@ class Parsed:
 
 
 def parse_definition(
-    raw: Mapping[str, object], *, plugin: str, version: str, file: str = "", line: int = 0
+    raw: Mapping[str, object],
+    *,
+    plugin: str,
+    version: str,
+    file: str = "",
+    line: int = 0,
+    budget: tuple[int, int] = (500, 2000),
 ) -> Parsed:
     """Turn what an author wrote into a definition.
 
+    `budget`: characters of a description from which on it is a warning, and above which it is refused.
     Raises PluginError with every fault, each naming the tool and the field.
     """
     name = str(raw.get("name", ""))
-    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin)]
+    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1])]
     schema: Schema | None = None
     try:
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
@@ -132,7 +139,7 @@ def parse_definition(
             ]
         )
     definition = _build(raw, version)
-    return Parsed(definition, schema, tuple(_warnings(definition)))
+    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])))
 
 
 def _field_faults(raw: Mapping[str, object]) -> list[str]:
@@ -150,8 +157,10 @@ def _field_faults(raw: Mapping[str, object]) -> list[str]:
     return faults
 
 
-def _value_faults(raw: Mapping[str, object], name: str, plugin: str) -> list[str]:
+def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) -> list[str]:
     faults = []
+    if (length := len(str(raw.get("description") or ""))) > most:
+        faults.append(f"description: has {length} characters, and {most} is the most")
     if (fault := tool_name_fault(name, plugin)) is not None:
         faults.append(f"name: {fault}")
     version = raw.get("version")
@@ -201,8 +210,10 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
 
 
-def _warnings(definition: ToolDefinition) -> list[str]:
+def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
     warnings = []
+    if (length := len(definition.description)) > enough:
+        warnings.append(f"its description has {length} characters; a model pays for each beyond {enough} too")
     if not definition.description:
         warnings.append("has no description")
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)

@@ -98,13 +98,12 @@ async def check_plugin(
     side effects.
     """
     environ = os.environ if environ is None else environ
-    path = Path(os.path.abspath(path))
     try:
         configuration = _load(None, environ)
     except ConfigError as error:
         return CheckReport(rejected=error.rejections)
     directory = _directory(configuration, environ)
-    async with _workshop(configuration, directory, lambda _: (_OneUnit(path),)) as workshop:
+    async with _workshop(configuration, directory, lambda _: (_OneUnit(Path(path)),)) as workshop:
         return await workshop.report(call=call, trust=trust)
 
 
@@ -112,7 +111,7 @@ class _OneUnit:
     """The source that holds what lies at one path, and nothing beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = Path(os.path.abspath(path))
 
     def scan(self) -> Scan:
         scan = FolderSource([self._path.parent]).scan()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hermesd.config.configuration import Configuration
+from hermesd.config.configuration import Configuration, DescriptionChars
 from hermesd.errors import Rejection
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import digest_of
@@ -28,6 +28,7 @@ class Run:
     key: str
     calls: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
+    description_chars: DescriptionChars = field(default_factory=DescriptionChars)
 
 
 @dataclass(frozen=True, slots=True)
