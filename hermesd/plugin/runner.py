@@ -132,6 +132,7 @@ class Plugin:
     def __init__(self, head: Head, given: dict[str, Any], log: Log) -> None:
         self.settings = MappingProxyType(given["settings"])
         self.secrets: dict[str, str] = given["secrets"]
+        self.state_dir = None if head.get("state_dir") is None else Path(head["state_dir"])
         module = load_package(Path(head["root"]), head["entry"], package_name(head["plugin"], head["digest"]))
         context = PluginContext(
             name=head["plugin"],
@@ -139,6 +140,7 @@ class Plugin:
             settings=self.settings,
             secrets=self.secrets,
             log=log,
+            state_dir=self.state_dir,
         )
         self.tools = {
             tool.name: tool for tool in bind_tools(module, head["plugin"], offered_tools(module, context))
@@ -210,7 +212,7 @@ class Runner:
             self._loop.run(lifespan.aopen())
         else:
             lifespan.open()
-        self._channel.send({"t": "ready"})
+        self._channel.send({"t": "ready", "refusal": lifespan.unavailable()})
 
     def _shut_down(self) -> None:
         if self._plugin is not None:
@@ -220,13 +222,13 @@ class Runner:
                 else:
                     self._plugin.lifespan.close()
             except LoadFault as fault:
-                self._line(0)("error", f"shutting down: {fault}", {"traceback": fault.trace})
+                self._line(0)("error", f"shutting down: {fault}", {"trace": fault.trace})
         self._loop.close()
         self._send({"t": "closed"})
 
     def _tell_fault(self, stage: str, fault: LoadFault) -> None:
         if fault.trace:
-            self._line(0)("error", fault.reason, {"traceback": fault.trace})
+            self._line(0)("error", fault.reason, {"trace": fault.trace})
         head = {"t": "fault", "stage": stage, "reason": fault.reason, "file": fault.file}
         self._send(head | {"line": fault.line, "column": fault.column, "remedy": fault.remedy})
 
@@ -318,6 +320,7 @@ class Runner:
                 call=lambda name, arguments: self._ask_for(call, name, arguments),
                 cancelled=call.cancelled,
                 asynchronous=tool.is_async,
+                state_dir=plugin.state_dir,
             )
         self._calls[number] = call
         if not tool.is_async:
@@ -371,7 +374,7 @@ class Runner:
             # What it called ran out of the time that was its own.
             answer = {"code": "TIMEOUT", "message": answer["message"]}
         if is_unexpected(error):
-            self._line(call.id)("error", answer["message"], {"traceback": trace_of(error)})
+            self._line(call.id)("error", answer["message"], {"trace": trace_of(error)})
         self._answer(call, answer)
 
     def _answer(self, call: Call, answer: Head, text: str = "") -> None:

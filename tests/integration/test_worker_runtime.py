@@ -117,6 +117,27 @@ def flood(ctx: ToolContext) -> None:
         ctx.progress(n + 1)
 
 @tool
+def leak(ctx: ToolContext, how: str) -> str:
+    secret = ctx.secret("KEY")
+    print("printed", secret)
+    os.write(2, f"raw {secret}\\n".encode())
+    ctx.log.info(f"logged {secret}", field=secret)
+    ctx.progress(1, 1, secret)
+    if how == "error":
+        raise ToolError(f"no {secret}", detail={"a": [secret]})
+    if how == "exception":
+        raise ValueError(secret)
+    return f"it is {secret}"
+
+@tool
+def late(ctx: ToolContext) -> None:
+    threading.Timer(0.1, lambda: ctx.log.info("after the end")).start()
+
+@tool
+def kept(ctx: ToolContext) -> str:
+    return str(ctx.state_dir)
+
+@tool
 def wait(ctx: ToolContext) -> str:
     ctx.cancelled.wait(20)
     return "told"
@@ -316,6 +337,47 @@ async def test_a_crash_is_noticed_though_the_launcher_hangs(made, launcher):
         os.kill(launcher.pid, signal.SIGCONT)
 
 
+@pytest.mark.parametrize("how", ["result", "error", "exception"])
+async def test_a_secret_never_leaves_the_runtime(made, how):
+    runtime = await made()
+    events = []
+    outcome = await runtime.invoke(
+        invocation("leak", emit=lambda kind, value: events.append((kind, value)), how=how)
+    )
+    await until(lambda: "raw ***" in runtime.lines.messages())
+    assert [kind for kind, _ in events] == ["log", "progress"]
+    assert "s3cret" not in f"{outcome}{events}{runtime.lines}"
+    assert "***" in f"{outcome.data_json}{outcome.message}"
+
+
+async def test_what_is_logged_after_the_call_goes_to_the_plugins_log(made):
+    runtime = await made()
+    assert (await runtime.invoke(invocation("late"))).code is Code.OK
+    await until(lambda: "after the end" in runtime.lines.messages())
+
+
+async def test_a_plugin_keeps_its_own_folder(made, tmp_path):
+    runtime = await made(state_dir=tmp_path / "保存")
+    assert data(await runtime.invoke(invocation("kept"))) == str(tmp_path / "保存")
+
+
+async def test_a_plugin_that_says_that_it_cannot_work_is_unavailable(made, tmp_path):
+    root = tmp_path / "demo"
+    root.mkdir()
+    (root / "demo.py").write_text("def hermesd_unavailable(ctx):\n    return 'no roots', 'set roots'\n")
+    runtime = await made(root)
+    assert runtime.unavailable() == ("no roots", "set roots")
+
+
+async def test_a_launcher_that_cannot_start_a_worker_rejects_the_plugin(folder):
+    closed = Launcher.start()
+    closed.close()
+    runtime = WorkerRuntime(spec_of(folder), closed, SystemClock(), Lines())
+    with pytest.raises(PluginError, match="launcher is closed"):
+        await runtime.prepare()
+    await runtime.close()
+
+
 async def test_a_worker_gets_no_more_of_the_environment_than_it_needs(made, monkeypatch):
     """systemd#25961, systemd#24516: the environment of the daemon is not inherited."""
     monkeypatch.setenv("DAEMON_SECRET", "x")
@@ -348,7 +410,7 @@ async def test_what_a_tool_tells_and_prints_arrives_with_its_call(made):
     outcome = await runtime.invoke(invocation("tell", emit=lambda kind, value: events.append((kind, value))))
     assert data(outcome) == {
         "settings": {"城市": "北京"},
-        "secret": "s3cret",
+        "secret": "***",
         "session": "s-1",
         "request": "r-1",
         "attempt": 2,
@@ -360,7 +422,8 @@ async def test_what_a_tool_tells_and_prints_arrives_with_its_call(made):
     ]
     await until(lambda: "raw on one" in runtime.lines.messages())
     tied = {line["message"]: line for line in runtime.lines}
-    for message in ("印出来 on stdout", "on stderr", "from a library", "看"):
+    assert "看" not in tied  # whoever called has it, and keeps it
+    for message in ("印出来 on stdout", "on stderr", "from a library"):
         line = tied[message]
         place = [line[key] for key in ("plugin", "tool", "request_id", "session_id", "attempt")]
         assert place == ["demo", "demo.tell", "r-1", "s-1", 2]
@@ -390,8 +453,8 @@ async def test_a_tools_failure_is_an_answer_without_traceback(made, kind, code, 
     if kind == "tool":
         assert (outcome.effect, outcome.retryable, outcome.detail) == ("none", True, {"a": 1})
     if kind == "value":
-        (line,) = [line for line in runtime.lines if line["fields"].get("traceback")]
-        assert "demo.py" in line["fields"]["traceback"]
+        (line,) = [line for line in runtime.lines if line["fields"].get("trace")]
+        assert "demo.py" in line["fields"]["trace"]
         assert line["request_id"] == "r-1"
     assert data(await runtime.invoke(invocation("echo", text="on"))) == "on"
     assert runtime.vitals().pid == pid
