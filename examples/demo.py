@@ -32,7 +32,7 @@ from hermesd.plugin import ToolContext, tool
 
 
 @tool(side_effects="none", idempotent=True, when_to_use="The user wants to know how heavy a text is.")
-def weigh_text(ctx: ToolContext, text: Annotated[str, "the text itself; ask for it when it is missing"]) -> str:
+def weigh_text(ctx: ToolContext, text: Annotated[str, "the text itself; ask when it is missing"]) -> str:
     """Tell the weight of a text."""
     ctx.log.info("weighing", characters=len(text))
     return f"{len(text) * FACTOR} grams"

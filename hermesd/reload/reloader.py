@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from hermesd.reload.preparation import Made, Preparation, Preparer
 from hermesd.serving.catalogue import Slice
 from hermesd.serving.instance import Instance
 from hermesd.serving.registry import Registry
+from hermesd.sources.source import Origin
 
 #: Beyond the longest preparation or drain, for the commit that follows it.
 MARGIN_S = 5.0
@@ -258,7 +260,7 @@ class Reloader:
                     preparation, what, group, make_way=make_way, rehearse=rehearse
                 )
             except PluginError as error:
-                return Made(what, None, error.rejections)
+                return Made(what, None, _located(error.rejections, goal))
             except Exception as error:  # noqa: BLE001 - a fault of ours rejects one plugin, and stops nothing
                 cause = f"{type(error).__name__}: {error}"
                 self._listener.tell("plugin_rejected", goal.name, cause)
@@ -467,6 +469,14 @@ class Reloader:
 
     def _task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         return self._tasks.create_task(work, name=name)
+
+
+def _located(rejections: Iterable[Rejection], goal: Goal) -> tuple[Rejection, ...]:
+    """The same, with the operator's own path of each file instead of its place within the plugin."""
+    folder = goal.path if goal.origin != Origin.FILE else os.path.dirname(goal.path)
+    return tuple(
+        replace(each, file=os.path.join(folder, each.file)) if each.file else each for each in rejections
+    )
 
 
 def _needed(instance: Instance) -> set[str]:
