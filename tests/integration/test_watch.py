@@ -408,6 +408,7 @@ async def test_a_dead_observer_is_replaced_by_the_rescan(root: Path) -> None:
     async with watching(root, rescan_s=0.3, observer=observer) as reloads:
         await asyncio.to_thread(made[0].stop)
         await reloads.until(lambda: len(made) == 2)
+        await reloads.watcher.settle()
         replace(root / "orders" / "plugin.yaml", "v1")
         assert (await reloads.next_report()).cause == "event"
 
