@@ -265,10 +265,16 @@ class Daemon:
             self._events.emit("watcher_degraded", "", reason)
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
-            try:
-                await reloader.reload(cause="watch", no_wait=True)
-            except HermesdError as error:
-                _log.error("the reload failed: %s", error.message)
+            await self._reload(reloader, "watch", no_wait=True)
+
+    async def _reload(self, reloader: Reloader, cause: str, *, no_wait: bool) -> None:
+        """A pass that nobody waits for: whatever goes wrong with it is told, and the daemon goes on."""
+        try:
+            await reloader.reload(cause=cause, no_wait=no_wait)
+        except HermesdError as error:
+            _log.error("the reload failed: %s", error.message)
+        except Exception:
+            _log.exception("the reload failed")
 
     async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
         timeout_s = self._configuration.server.drain_timeout_s
@@ -299,10 +305,7 @@ class Daemon:
 
         async def reload() -> None:
             with self._notifier.reloading():
-                try:
-                    await reloader.reload(cause="signal")
-                except HermesdError as error:
-                    _log.error("the reload failed: %s", error.message)
+                await self._reload(reloader, "signal", no_wait=False)
 
         async def dump() -> None:
             _log.info("state", extra={"state": await administration.dump_state()})
