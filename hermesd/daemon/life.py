@@ -273,7 +273,7 @@ class Daemon:
             await reloader.reload(cause=cause, no_wait=no_wait)
         except HermesdError as error:
             _log.error("the reload failed: %s", error.message)
-        except Exception:
+        except Exception:  # noqa: BLE001 - told with its traceback; a daemon outlives its own faults
             _log.exception("the reload failed")
 
     async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
