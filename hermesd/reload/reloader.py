@@ -401,18 +401,6 @@ class Reloader:
         for name in reversed(order):
             await _all_done([self._drainer.retire(each) for each in instances if each.plugin == name])
 
-    def _announce(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
-        for name in gone:
-            self._listener.tell("plugin_removed", name)
-        for name, each in sorted(made.items()):
-            for rejection in each.failures:
-                self._listener.tell("plugin_rejected", name, str(rejection))
-            if each.instance is not None:
-                self._listener.tell(
-                    "plugin.ready", name, version=each.run.spec.version, digest=each.instance.digest,
-                    tools=len(each.instance.tools), isolation=each.run.where,
-                )  # fmt: skip
-
     def _report(self, run: _Pass) -> ReloadReport:
         after = self._after(run)
         names = sorted(after.keys() | run.before.keys())
@@ -436,7 +424,7 @@ class Reloader:
             kept=tuple(each for each in settled if each in after and after[each] == run.before.get(each)),
             pending=tuple(pending),
             rejected=run.refusals if run.undone else self.rejections(),
-            notices=run.plan.notices,
+            notices=(*run.plan.notices, *run.plan.waiting()),
             duration_ms=(self._clock.monotonic() - run.began) * 1000,
             config_digest=run.plan.configuration.digest,
             dry_run=run.ask.dry_run,
