@@ -21,6 +21,7 @@ from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
+from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan, Run
 from hermesd.reload.preparation import Preparer
@@ -52,6 +53,7 @@ from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
 from hermesd.telemetry.routing import routed
+from hermesd.version import __version__
 
 if TYPE_CHECKING:
     from hermesd.http.server import HttpServer
@@ -134,7 +136,8 @@ class Daemon:
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
-        self._events.emit("daemon_started", "", pid=os.getpid(), data_dir=str(self._directory.root))
+        told = f"hermesd {__version__}, pid {os.getpid()}, data in {self._directory.root}"
+        self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
         with contextlib.ExitStack() as undo:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
@@ -253,7 +256,9 @@ class Daemon:
         administration.loaded()
         gc.collect()
         gc.freeze()
-        state = f"{len(self._registry.catalogue.tools)} tools, {len(report.rejected)} rejected"
+        entries = self._registry.catalogue.tools.values()
+        ready = sum(each.standing().state is State.READY for each in entries)
+        state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
         self._notifier.status(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
 

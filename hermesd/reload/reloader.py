@@ -424,7 +424,7 @@ class Reloader:
             kept=tuple(each for each in settled if each in after and after[each] == run.before.get(each)),
             pending=tuple(pending),
             rejected=run.refusals if run.undone else self.rejections(),
-            notices=run.plan.notices,
+            notices=(*run.plan.notices, *run.plan.waiting()),
             duration_ms=(self._clock.monotonic() - run.began) * 1000,
             config_digest=run.plan.configuration.digest,
             dry_run=run.ask.dry_run,
