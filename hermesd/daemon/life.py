@@ -127,6 +127,7 @@ class Daemon:
             settle_s=plugins.settle_ms / 1000,
             unsettled_s=plugins.unsettled_s,
             on_rescan_found=self._metrics.rescan_found_changes,
+            on_degraded=self._watcher_degraded,
         )
         self._watching = False
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
@@ -259,8 +260,6 @@ class Daemon:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
-        if (reason := self._watcher.degraded) is not None:
-            self._events.emit("watcher_degraded", "", reason)
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             try:
@@ -374,6 +373,12 @@ class Daemon:
             return self._watcher.unsettled
         settled = await self._watcher.settle(PATIENCE_S)
         return settled.unsettled
+
+    def _watcher_degraded(self, reason: str | None) -> None:
+        if reason is None:
+            self._events.emit("watcher_recovered", "")
+        else:
+            self._events.emit("watcher_degraded", "", reason)
 
     def _lagged(self, seconds: float) -> None:
         self._events.emit("loop_lagged", "", f"the event loop was held up for {seconds:.2f} s")
