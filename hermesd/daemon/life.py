@@ -130,6 +130,7 @@ class Daemon:
             settle_s=plugins.settle_ms / 1000,
             unsettled_s=plugins.unsettled_s,
             on_rescan_found=self._metrics.rescan_found_changes,
+            on_degraded=self._watcher_degraded,
         )
         self._watching = False
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
@@ -266,8 +267,6 @@ class Daemon:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
-        if (reason := self._watcher.degraded) is not None:
-            self._events.emit("watcher_degraded", "", reason)
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             await self._reload(reloader, "watch", no_wait=True)
@@ -383,6 +382,12 @@ class Daemon:
             return self._watcher.unsettled
         settled = await self._watcher.settle(PATIENCE_S)
         return settled.unsettled
+
+    def _watcher_degraded(self, reason: str | None) -> None:
+        if reason is None:
+            self._events.emit("watcher_recovered", "")
+        else:
+            self._events.emit("watcher_degraded", "", reason)
 
     def _lagged(self, seconds: float) -> None:
         suspects = sorted(
