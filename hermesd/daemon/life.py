@@ -11,14 +11,13 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.administration import Administration
-from hermesd.daemon.git import git_state
+from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
@@ -74,7 +73,7 @@ class Daemon:
         *,
         load: Callable[[], Configuration],
         configuration: Configuration,
-        path: Path | None,
+        candidates: Sequence[Path],
         directory: DataDir,
         addresses: Sequence[str],
         launcher: Launcher,
@@ -82,7 +81,7 @@ class Daemon:
     ) -> None:
         self._boot = configuration
         self._configuration = configuration
-        self._path = path
+        self._candidates = tuple(candidates)
         self._directory = directory
         self._addresses = tuple(addresses)
         self._launcher = launcher
@@ -93,6 +92,8 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="hermesd-reload")
+        # Apart from reading: looking at the daemon must not wait for a plugin that is being copied.
+        self._desk = ThreadPoolExecutor(1, thread_name_prefix="hermesd-desk")
         log_dir = configuration.telemetry.log_dir or directory.logs
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
@@ -137,6 +138,7 @@ class Daemon:
         with contextlib.ExitStack() as undo:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
+            undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
@@ -200,10 +202,10 @@ class Daemon:
             metrics=self._metrics,
             watcher=self._watcher,
             lag=self._lag,
-            executor=self._executor,
+            executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
-            git=partial(git_state, (self._path or Path.cwd()).resolve().parent, self._launcher),
+            work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
             stop=self.stop,
         )
 
@@ -358,8 +360,7 @@ class Daemon:
     def _files(self) -> Sequence[Path]:
         configuration = self._configuration
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
-        own = [self._path] if self._path is not None else []
-        return list(dict.fromkeys([*own, *configuration.watched, *included]))
+        return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
         return self._state([source.scan() for source in self._sources(self._configuration)])
@@ -376,4 +377,14 @@ class Daemon:
         return settled.unsettled
 
     def _lagged(self, seconds: float) -> None:
-        self._events.emit("loop_lagged", "", f"the event loop was held up for {seconds:.2f} s")
+        suspects = sorted(
+            {
+                flight.instance.plugin
+                for flight in self._flights
+                if flight.instance is not None and flight.instance.runtime.kind == "inprocess"
+            }
+        )
+        whose = f" while {', '.join(suspects)} ran in process (isolation: process helps)" if suspects else ""
+        self._events.emit(
+            "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
+        )
