@@ -323,21 +323,29 @@ class Reloader:
         run.aftermath.extend(drains)
 
     async def _commit_late(self, owner: Owner, preparation: Preparation) -> None:
-        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off."""
+        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off.
+
+        Those that have ended by the time commit together: one swap and one write for all of them.
+        """
         await asyncio.wait([preparation.task])
         if preparation.task.cancelled():
             return
         made = preparation.task.result()
         async with self._lock:
             if owner.preparation is preparation and not self._closed:
-                drains = await self._commit({owner.name: made}, [])
-            elif made.instance is not None:
-                await made.instance.runtime.close()
-                return
+                drains = await self._commit(self._arrivals(), [])
+            elif made.instance is None or owner.instance is made.instance:
+                return  # there is nothing to commit, or another's commit has done it
             else:
+                await made.instance.runtime.close()
                 return
         if drains:
             await asyncio.wait(drains)
+
+    def _arrivals(self) -> dict[str, Made]:
+        """Every preparation that has ended and waits to be committed."""
+        waiting = {name: each.preparation.task for name, each in self._owners.items() if each.preparation}
+        return {name: task.result() for name, task in waiting.items() if task.done() and not task.cancelled()}
 
     async def _commit(self, made: Mapping[str, Made], gone: Iterable[str]) -> list[asyncio.Task[None]]:
         """Write down, swap once, then drain. Returns the drains."""
