@@ -17,7 +17,7 @@ from tools.tree import ROOT, files, report
 # Each pattern is written so that it does not match itself.
 _BANNED = (
     (re.compile(r"/home/[a-z_][a-z0-9_-]*/", re.IGNORECASE), "a path of somebody's home"),
-    (re.compile(r"/root/[\w.]"), "a path of somebody's home"),
+    (re.compile(r"(?<!\w)/root/[\w.]"), "a path of somebody's home"),
     (
         re.compile(r"\b(?:issue|ticket|part)s? #?\d+\b", re.IGNORECASE),
         "the number of a ticket or work package",

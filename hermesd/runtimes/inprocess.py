@@ -23,6 +23,7 @@ from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name, unload_package
 from hermesd.runtimes.hooks import implemented_hooks
+from hermesd.runtimes.offer import offered
 from hermesd.runtimes.redact import Redactor
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
@@ -76,9 +77,8 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
-        return Prepared(
-            tuple(each.raw for each in tools), {each.name: (each.file, each.line) for each in tools}
-        )
+        places = {each.name: (each.file, each.line) for each in tools}
+        return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 
     async def ready(self) -> None:
         lifespan = self._lifespan
@@ -172,7 +172,7 @@ class InProcessRuntime:
             )
             tools = bind_tools(view, spec.name, offered_tools(view, context))
             self._lifespan = Lifespan(view, context)
-            return merged(spec, tools)
+            return tools
 
     def _import(self) -> object:
         spec = self._spec
@@ -369,27 +369,6 @@ class _Call:
         if outcome.code is Code.OK:
             return json.loads(outcome.data_json)
         raise ToolCallError(outcome.code.value, outcome.message, outcome.detail)
-
-
-def merged(spec: PluginSpec, tools: list[BoundTool]) -> list[BoundTool]:
-    """The manifest's own definitions over those of the code. Raises LoadFault where the code lacks one.
-
-    A manifest that lists tools offers just those.
-    """
-    if spec.tools is None:
-        return tools
-    bound = {each.name: each for each in tools}
-    offered = []
-    for raw in spec.tools:
-        name = str(raw.get("name", ""))
-        if name not in bound:
-            raise LoadFault(
-                f"plugin.yaml lists {name!r}, and the code has no such tool",
-                remedy=f"define it in {spec.entry}",
-            )
-        bound[name].raw = {**bound[name].raw, **raw}
-        offered.append(bound[name])
-    return offered
 
 
 def _installed(reference: str) -> object:
