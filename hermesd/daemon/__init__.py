@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from hermesd.clock import SystemClock
@@ -38,13 +39,34 @@ def run(options: ServeOptions) -> int:
     try:
         configure(options.log_format or "text", options.log_level or "info", sys.stderr)
         return _serve(options)
-    except ConfigError as error:
+    except HermesdError as error:
+        _tell(error)
+    except ExceptionGroup as group:
+        # The daemon's tasks raise in groups; what we raise on purpose is told as it is everywhere else.
+        known, unknown = group.split(HermesdError)
+        for each in _leaves(known):
+            _tell(each)
+        if unknown is not None:
+            raise unknown from None
+    return 1
+
+
+def _leaves(group: ExceptionGroup[HermesdError] | None) -> Iterator[HermesdError]:
+    for each in group.exceptions if group is not None else ():
+        if isinstance(each, ExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
+def _tell(error: HermesdError) -> None:
+    """Say on stderr why the daemon could not start, each rejection with its place."""
+    if isinstance(error, ConfigError):
         for rejection in error.rejections:
             print(f"hermesd: {rejection}", file=sys.stderr)  # noqa: T201 - the command line's own words
-    except HermesdError as error:
-        remedy = f" ({error.remedy})" if error.remedy else ""
-        print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - as above
-    return 1
+        return
+    remedy = f" ({error.remedy})" if error.remedy else ""
+    print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - as above
 
 
 def _serve(options: ServeOptions) -> int:
