@@ -208,6 +208,11 @@ class SourceReading:
         recorded = {digest for _, digest, _ in entries}
         self._contents.sweep(in_use | held | trusted | kept | recorded | self._grants.current.digests())
 
+    def content_of(self, goal: Goal) -> Content | None:
+        """What the unit of a goal held in the last reading; None when it could not be taken."""
+        look = self._looks.get(goal.unit)
+        return look.content if look is not None else None
+
     def grants(self) -> Grants:
         return self._grants.current
 

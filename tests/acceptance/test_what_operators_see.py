@@ -231,3 +231,22 @@ def test_check_and_reload_say_the_same_of_every_rejection(home: Home, serve: Cal
 
     assert sorted(map(key, json.loads(checked.stdout)["rejected"])) == sorted(map(key, told))
     assert any("did you mean 'batch'?" in str(each["reason"]) for each in told)
+
+
+@pytest.mark.promise("SEE-9")
+def test_code_that_nobody_trusts_is_linted_and_never_run(home: Home) -> None:
+    ran = home.path / "ran"
+    home.plugin(
+        "greeter",
+        f"open({str(ran)!r}, 'w').close()\nfrom hermesd.plugin import tool\n\n@tool\ndef say(word): ...\n",
+    )
+    env = {"HERMESD_CONFIG": str(home.config)}
+    checked = cli("plugin", "check", str(home.plugins / "greeter"), "--call", env=env)
+    assert checked.returncode == 0
+    assert "was not run: not trusted" in checked.stdout
+    assert "greeter/greeter.py:5: warning: tool 'greeter.say': has no description" in checked.stdout
+    home.plugin("greeter", "def f(:\n")
+    refused = cli("plugin", "check", str(home.plugins / "greeter"), env=env)
+    assert refused.returncode == 1
+    assert "greeter/greeter.py:1:7: error: SyntaxError" in refused.stdout
+    assert not ran.exists()
