@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.harness import Daemon, Home, eventually
+from tests.harness import Daemon, Home, cli, eventually
 
 CODE = '''
 from hermesd.plugin import tool
@@ -65,3 +65,14 @@ def test_the_log_of_a_start_is_short_and_says_each_thing_once(
     assert "daemon_ready" in text
     assert "of 15 tools ready, 0 rejected" in text, text
     assert max(len(line) for line in text.splitlines()) < 250, text
+
+
+def test_checking_one_plugin_speaks_of_that_plugin_alone(home: Home) -> None:
+    home.configure(
+        trusted={"other": {"follow": True}},
+        settings={"files": {"roots": [str(home.path)]}, "gone": {"a": 1}},
+    )
+    folder = home.plugin("greeter", CODE.replace("tool(", "tool(when_not_to_use='never', "))
+    checked = cli("plugin", "check", "--trust", str(folder), env={"HERMESD_CONFIG": str(home.config)})
+    assert checked.returncode == 0
+    assert checked.stdout.endswith("ok: 0 errors, 0 warnings\n"), checked.stdout
