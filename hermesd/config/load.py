@@ -42,12 +42,14 @@ def load_configuration(
     *,
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
     held: Callable[[Path], bytes | None] = lambda _: None,
 ) -> Configuration:
     """Read `path` and what it includes; None: the built-in defaults. Raises ConfigError with every fault.
 
-    `overrides` are dotted keys of the command line; their paths are relative to the working folder. `held`
-    answers for files of `${file:PATH}` whose content was taken before.
+    `overrides` are dotted keys of the command line; their paths are relative to the working folder.
+    `defaults` are dotted keys that hold where nobody says anything, because they depend on the environment.
+    `held` answers for files of `${file:PATH}` whose content was taken before.
     """
     reading = _Reading(environ, held)
     if path is not None:
@@ -56,6 +58,9 @@ def load_configuration(
     for loaded in reading.loaded:
         merged.add(loaded)
     _raise(reading.faults + merged.faults)
+    for key, value in (defaults or {}).items():
+        if not _is_set(merged.value, tuple(key.split("."))):
+            _override(merged, tuple(key.split(".")), value)
     overridden = frozenset(tuple(key.split(".")) for key in overrides or {})
     for key, value in (overrides or {}).items():
         _override(merged, tuple(key.split(".")), value)
@@ -196,6 +201,14 @@ def _working_folder() -> Path:
     except OSError as error:
         reason = f"the working folder {trouble(error)}"
         raise ConfigError([Rejection("working folder", reason, "give absolute paths")]) from None
+
+
+def _is_set(node: object, path: PathParts) -> bool:
+    for part in path:
+        if not isinstance(node, Mapping) or part not in node:
+            return False
+        node = node[part]
+    return True
 
 
 def _is_below(path: PathParts, tops: frozenset[PathParts]) -> bool:

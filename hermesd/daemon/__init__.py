@@ -11,7 +11,7 @@ from pathlib import Path
 from hermesd.clock import SystemClock
 from hermesd.config.configuration import Configuration
 from hermesd.config.load import find_config, load_configuration
-from hermesd.config.places import data_dir, listen_address
+from hermesd.config.places import config_path, data_dir, listen_address, plugin_dirs
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
 from hermesd.store.layout import DataDir
@@ -49,13 +49,17 @@ def run(options: ServeOptions) -> int:
 
 def _serve(options: ServeOptions) -> int:
     clock = SystemClock()
-    path = find_config(options.config, os.environ, os.geteuid() == 0)
-
+    is_root = os.geteuid() == 0
     credentials = Credentials.from_environ(os.environ)
 
     def load() -> Configuration:
+        # Looked for each time: a daemon that was started without a file finds the one made later.
         return load_configuration(
-            path, environ=os.environ, overrides=_overrides(options), held=credentials.read
+            find_config(options.config, os.environ, is_root),
+            environ=os.environ,
+            overrides=_overrides(options),
+            defaults={"plugins.dirs": list(plugin_dirs(options.config, os.environ, is_root))},
+            held=credentials.read,
         )
 
     configuration = load()
@@ -73,7 +77,7 @@ def _serve(options: ServeOptions) -> int:
             daemon = Daemon(
                 load=load,
                 configuration=configuration,
-                path=path,
+                candidates=config_path(options.config, os.environ, is_root),
                 directory=directory,
                 addresses=addresses,
                 launcher=launcher,

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from functools import partial
 
 from hermesd.clock import Clock
 from hermesd.config.effective import EffectiveValue
+from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener
 from hermesd.errors import NotFoundError, PreconditionError
 from hermesd.model.call import Caller
@@ -37,8 +38,6 @@ from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog, PluginLogLine
 from hermesd.telemetry.process import ProcessTable
 from hermesd.version import __version__
-
-Git = Callable[[], Awaitable[Mapping[str, object] | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Administration:
         executor: Executor,
         clock: Clock,
         addresses: Sequence[str],
-        git: Git,
+        work_tree: WorkTree,
         stop: Callable[[], None],
     ) -> None:
         self._reloader = reloader
@@ -97,7 +96,7 @@ class Administration:
         self._executor = executor
         self._clock = clock
         self._addresses = addresses
-        self._git = git
+        self._work_tree = work_tree
         self._stop = stop
         self._began = clock.monotonic()
         self._processes = ProcessTable()
@@ -155,7 +154,7 @@ class Administration:
             "generation": catalogue.generation,
             "config_digest": configuration.digest if configuration is not None else "",
             "config_files": [str(each) for each in configuration.files] if configuration is not None else [],
-            "git": await self._git(),
+            "git": await self._work_tree.state(),
             "reload": {
                 "last_result": "" if last is None else "rejected" if last.rejected else "ok",
                 "at": None if last is None else last.at,

@@ -11,14 +11,13 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.administration import Administration
-from hermesd.daemon.git import git_state
+from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
@@ -76,7 +75,7 @@ class Daemon:
         *,
         load: Callable[[], Configuration],
         configuration: Configuration,
-        path: Path | None,
+        candidates: Sequence[Path],
         directory: DataDir,
         addresses: Sequence[str],
         launcher: Launcher,
@@ -84,7 +83,7 @@ class Daemon:
     ) -> None:
         self._boot = configuration
         self._configuration = configuration
-        self._path = path
+        self._candidates = tuple(candidates)
         self._directory = directory
         self._addresses = tuple(addresses)
         self._launcher = launcher
@@ -95,6 +94,8 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="hermesd-reload")
+        # Apart from reading: looking at the daemon must not wait for a plugin that is being copied.
+        self._desk = ThreadPoolExecutor(1, thread_name_prefix="hermesd-desk")
         log_dir = configuration.telemetry.log_dir or directory.logs
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
@@ -129,6 +130,7 @@ class Daemon:
             settle_s=plugins.settle_ms / 1000,
             unsettled_s=plugins.unsettled_s,
             on_rescan_found=self._metrics.rescan_found_changes,
+            on_degraded=self._watcher_degraded,
         )
         self._watching = False
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
@@ -140,6 +142,7 @@ class Daemon:
         with contextlib.ExitStack() as undo:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
+            undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
@@ -203,10 +206,10 @@ class Daemon:
             metrics=self._metrics,
             watcher=self._watcher,
             lag=self._lag,
-            executor=self._executor,
+            executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
-            git=partial(git_state, (self._path or Path.cwd()).resolve().parent, self._launcher),
+            work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
             stop=self.stop,
         )
 
@@ -264,14 +267,18 @@ class Daemon:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
-        if (reason := self._watcher.degraded) is not None:
-            self._events.emit("watcher_degraded", "", reason)
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
-            try:
-                await reloader.reload(cause="watch", no_wait=True)
-            except HermesdError as error:
-                _log.error("the reload failed: %s", error.message)
+            await self._reload(reloader, "watch", no_wait=True)
+
+    async def _reload(self, reloader: Reloader, cause: str, *, no_wait: bool) -> None:
+        """A pass that nobody waits for: whatever goes wrong with it is told, and the daemon goes on."""
+        try:
+            await reloader.reload(cause=cause, no_wait=no_wait)
+        except HermesdError as error:
+            _log.error("the reload failed: %s", error.message)
+        except Exception:  # noqa: BLE001 - told with its traceback; a daemon outlives its own faults
+            _log.exception("the reload failed")
 
     async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
         timeout_s = self._configuration.server.drain_timeout_s
@@ -302,10 +309,7 @@ class Daemon:
 
         async def reload() -> None:
             with self._notifier.reloading():
-                try:
-                    await reloader.reload(cause="signal")
-                except HermesdError as error:
-                    _log.error("the reload failed: %s", error.message)
+                await self._reload(reloader, "signal", no_wait=False)
 
         async def dump() -> None:
             _log.info("state", extra={"state": await administration.dump_state()})
@@ -363,8 +367,7 @@ class Daemon:
     def _files(self) -> Sequence[Path]:
         configuration = self._configuration
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
-        own = [self._path] if self._path is not None else []
-        return list(dict.fromkeys([*own, *configuration.watched, *included]))
+        return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
         return self._state([source.scan() for source in self._sources(self._configuration)])
@@ -380,5 +383,21 @@ class Daemon:
         settled = await self._watcher.settle(PATIENCE_S)
         return settled.unsettled
 
+    def _watcher_degraded(self, reason: str | None) -> None:
+        if reason is None:
+            self._events.emit("watcher_recovered", "")
+        else:
+            self._events.emit("watcher_degraded", "", reason)
+
     def _lagged(self, seconds: float) -> None:
-        self._events.emit("loop_lagged", "", f"the event loop was held up for {seconds:.2f} s")
+        suspects = sorted(
+            {
+                flight.instance.plugin
+                for flight in self._flights
+                if flight.instance is not None and flight.instance.runtime.kind == "inprocess"
+            }
+        )
+        whose = f" while {', '.join(suspects)} ran in process (isolation: process helps)" if suspects else ""
+        self._events.emit(
+            "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
+        )

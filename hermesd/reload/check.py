@@ -19,7 +19,7 @@ from hermesd.clock import Clock, SystemClock, uuid7
 from hermesd.config.configuration import Configuration, TrustEntry
 from hermesd.config.effective import EffectiveValue
 from hermesd.config.load import find_config, load_configuration
-from hermesd.config.places import data_dir
+from hermesd.config.places import data_dir, plugin_dirs
 from hermesd.errors import ConfigError, PluginError, Rejection
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.definition import ToolDefinition
@@ -311,7 +311,8 @@ async def _nothing_unsettled(_: bool) -> frozenset[str]:
 
 def _load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     found = find_config(path, environ, os.geteuid() == 0)
-    return load_configuration(found, environ=environ, overrides={})
+    dirs = list(plugin_dirs(path, environ, os.geteuid() == 0))
+    return load_configuration(found, environ=environ, defaults={"plugins.dirs": dirs})
 
 
 def _directory(configuration: Configuration, environ: Mapping[str, str]) -> DataDir | None:

@@ -47,18 +47,21 @@ class Owner:
         return retry or self._failed_key != run.key
 
     def aim(self, goal: Goal) -> None:
-        """Take over a new goal. What is on its way to another one is called off."""
+        """Take over a new goal. What is on its way to another one is called off.
+
+        A goal without run or reason could not be read: then what is on its way goes on, as what serves does.
+        """
         key = goal.run.key if goal.run is not None else ""
-        if self.preparation is not None and self.preparation.run.key != key:
-            self.preparation.task.cancel()
-            self.preparation = None
+        readable = goal.run is not None or goal.idle is not None
+        if readable and self.preparation is not None and self.preparation.run.key != key:
+            self.call_off()
         if self._failed_key != key:
             self._failed_key, self._failures = "", ()
         self.goal = goal
         self.standing()  # `since` is when it came to be so, not when somebody first asked
 
     def call_off(self) -> None:
-        """End what is on its way: the plugin is gone."""
+        """End what is on its way."""
         if self.preparation is not None:
             self.preparation.task.cancel()
             self.preparation = None

@@ -12,6 +12,7 @@ from typing import Literal
 from hermesd.clock import Clock
 from hermesd.errors import LauncherError, PluginError, Rejection
 from hermesd.model.call import Code, Outcome
+from hermesd.runtimes.offer import offered
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
 from hermesd.runtimes.worker_process import Call, LogSink, WorkerProcess, resident_bytes
@@ -68,12 +69,12 @@ class WorkerRuntime:
         """Start a worker, load the plugin, learn what it offers. Raises PluginError."""
         worker, prepared = await self._load()
         try:
-            offered = self._offered(prepared)
+            offer = offered(self._spec, prepared)
         except BaseException:
             await self._discard(worker)
             raise
         self._adopt(worker)
-        return offered
+        return offer
 
     async def ready(self) -> None:
         """Run the plugin's hooks in the prepared worker. Raises PluginError."""
@@ -235,27 +236,6 @@ class WorkerRuntime:
         log.warning("the worker of %s does not start: %s", self._spec.name, error)
         if not isinstance(error, PluginError):
             log.error("starting the worker of %s failed", self._spec.name, exc_info=error)
-
-    def _offered(self, prepared: Prepared) -> Prepared:
-        """What the manifest says about a tool wins over the code; what it does not name is not offered."""
-        if self._spec.tools is None:
-            return prepared
-        known = {str(tool["name"]): tool for tool in prepared.tools}
-        missing = [str(tool.get("name")) for tool in self._spec.tools if tool.get("name") not in known]
-        if missing:
-            raise PluginError(
-                [
-                    Rejection(
-                        name=self._spec.name,
-                        reason=f"the manifest names the tool {name!r}, which the code does not have",
-                        remedy=f"the code has {', '.join(sorted(known)) or 'none'}",
-                        file="plugin.yaml",
-                    )
-                    for name in missing
-                ]
-            )
-        tools = tuple({**known[str(tool["name"])], **tool} for tool in self._spec.tools)
-        return Prepared(tools, prepared.places)
 
     # calls that do not end
 

@@ -51,7 +51,7 @@ class Reloads:
     async def until(self, condition: Callable[[], bool], within: float = 5.0) -> None:
         end = time.monotonic() + within
         while not condition():
-            assert time.monotonic() < end, (self.reports, self.seen)
+            assert time.monotonic() < end, (self.reports, self.seen, self.watcher.degraded)
             await asyncio.sleep(0.01)
 
     async def next_report(self, within: float = 5.0) -> Settled:
