@@ -175,4 +175,5 @@ class Owner:
             pid=vitals.pid if vitals is not None else 0,
             files=goal.files,
             permissions_json=canonical_json(goal.permissions),
+            granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )

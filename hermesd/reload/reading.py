@@ -73,7 +73,7 @@ class SourceReading:
         configuration, faults = self._configure(unsettled)
         scans = self.seen = tuple(source.scan() for source in self._sources(configuration))
         looks = self._look_at(scans, unsettled)
-        rejections = [*faults, *(fault for scan in scans for fault in scan.faults)]
+        rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
         for look in sorted(looks, key=self._is_newcomer):
@@ -88,6 +88,7 @@ class SourceReading:
             *configuration.warnings,
             *self._notices(configuration),
             *_unknown_names(configuration, known),
+            *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -168,7 +169,7 @@ class SourceReading:
             shown = path if path.name == MANIFEST else path / MANIFEST
             manifest = read_manifest((content.root / MANIFEST).read_bytes(), str(shown))
         elif len(files) == 1 and files[0].endswith(".py"):
-            manifest = python_manifest(files[0], (content.root / files[0]).read_bytes())
+            manifest = python_manifest(str(path), (content.root / files[0]).read_bytes())
         else:
             raise PluginError([Rejection(path.name, f"has no {MANIFEST}", "write one", str(path))])
         if manifest.entry and manifest.entry not in files:
@@ -244,6 +245,20 @@ def _collision(look: Look, first: Look) -> Rejection:
         "rename one of them",
         here,
     )
+
+
+def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
+    """A source's fault that lies in no file of its own lies where the operator named the source."""
+    place_ = None if fault.file else configuration.place("plugins.entry_points")
+    return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:
+    """What a manifest asks for and this build does not do."""
+    if look.manifest is not None and look.manifest.requirements and goal.run is not None:
+        reason = "requirements: this build installs none; the code finds what the daemon's Python has"
+        remedy = f"install {', '.join(look.manifest.requirements)} beside hermesd"
+        yield Rejection(goal.name, reason, remedy, goal.path)
 
 
 def _being_written(unit: str) -> Rejection:

@@ -60,6 +60,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             tools=[self._message(catalogue.tools[name]) for name in page],
             next_page_token=paging.page_token(page[-1], question) if more else "",
             generation=catalogue.generation,
+            tokens=self._messages.tokens(catalogue.tools[name] for name in names),
         )
 
     async def GetTool(self, request: tool_pb2.GetToolRequest, context: Context) -> tool_pb2.GetToolResponse:
