@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar, cast
@@ -247,7 +248,8 @@ def watch_event_message(event: Event) -> admin_pb2.WatchEventsResponse:
 
 
 def content_message(entry: HistoryEntry, serving: str) -> admin_pb2.PluginContent:
-    return admin_pb2.PluginContent(
+    return build(
+        admin_pb2.PluginContent,
         digest=entry.digest,
         version=entry.version,
         first_served_at=timestamp(entry.first_served),
@@ -274,13 +276,20 @@ def log_line_message(seq: int, line: LogLine) -> admin_pb2.ReadPluginLogResponse
 
 def _parsed(value: object, into: MessageT) -> MessageT:
     try:
-        return ParseDict(json.loads(compact(value)), into)
+        # Names of files may be no UTF-8: a text that cannot travel must not cost the whole answer.
+        text = compact(value).encode("utf-8", "replace")
+        return ParseDict(json.loads(text), into)
     except ParseError as error:
         raise ValueError(f"the daemon's own answer does not fit the API: {error}") from error
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    """The number that a plugin told; 0 for what is none, or for one that no float can hold."""
+    try:
+        number = float(value) if isinstance(value, int | float) else 0.0
+    except OverflowError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def _encodable(value: object) -> object:

@@ -325,6 +325,8 @@ class _Call:
 
     def _deliver(self, outcome: Outcome) -> None:
         self._runtime._ended(self)
+        for future in self._calls:
+            future.cancel()  # what it asked for and did not wait for ends with it
         if not self.done.done():
             self.done.set_result(outcome)
 
@@ -365,6 +367,8 @@ class _Call:
         return future
 
     async def _nested(self, tool: str, arguments: dict[str, object]) -> Any:
+        if self.ended:
+            raise ToolCallError("CANCELLED", "the call that asks has ended")
         outcome = await self._invocation.call(tool, arguments)
         if outcome.code is Code.OK:
             return json.loads(outcome.data_json)
