@@ -97,6 +97,7 @@ class _Pass:
     aftermath: list[asyncio.Task[None]] = field(default_factory=list)
     refusals: tuple[Rejection, ...] = ()
     undone: bool = False
+    told: bool = False
 
 
 class Reloader:
@@ -171,9 +172,12 @@ class Reloader:
             longest = max(limits.plugins.prepare_timeout_s, limits.server.drain_timeout_s)
             await asyncio.wait(run.aftermath, timeout=longest + MARGIN_S)
         report = self._report(run)
-        if not dry_run:
-            self.last = Finished(self._clock.now(), report.rejected)
-        self._listener.reloaded(report, ask.cause)
+        if not run.told:
+            # Once for each pass, not for each of those who share it.
+            run.told = True
+            if not dry_run:
+                self.last = Finished(self._clock.now(), report.rejected)
+            self._listener.reloaded(report, ask.cause)
         return report
 
     async def close(self) -> None:
