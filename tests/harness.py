@@ -222,8 +222,7 @@ def refused(home: Home, *options: str, **more: Any) -> tuple[int, str]:
     try:
         status = daemon.process.wait(START_S)
     finally:
-        if daemon.process.poll() is None:
-            daemon.kill()
+        daemon.kill()
     return status, home.log.read_bytes()[before:].decode(errors="replace")
 
 
