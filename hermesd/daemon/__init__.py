@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from hermesd.clock import SystemClock
@@ -41,9 +42,28 @@ def run(options: ServeOptions) -> int:
         for rejection in error.rejections:
             print(f"hermesd: {rejection}", file=sys.stderr)  # noqa: T201 - the command line's own words
     except HermesdError as error:
-        remedy = f" ({error.remedy})" if error.remedy else ""
-        print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - as above
+        _tell(error)
+    except BaseExceptionGroup as group:
+        # What ends a task group comes wrapped; an address that is taken is no less our own answer for that.
+        ours, others = group.split(HermesdError)
+        if ours is None or others is not None:
+            raise
+        for each in _leaves(ours):
+            _tell(each)
     return 1
+
+
+def _tell(error: HermesdError) -> None:
+    remedy = f" ({error.remedy})" if error.remedy else ""
+    print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - the command line's own words
+
+
+def _leaves(group: BaseExceptionGroup[HermesdError]) -> Iterator[HermesdError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
 
 
 def _serve(options: ServeOptions) -> int:

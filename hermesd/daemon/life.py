@@ -161,6 +161,8 @@ class Daemon:
                         http.stop()
                 finally:
                     undo_signals()
+                    # After a start that failed half way; stopped already otherwise.
+                    await server.stop(0)
                     await self._watcher.close()
                     for task in background:
                         task.cancel()
