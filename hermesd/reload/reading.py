@@ -76,10 +76,10 @@ class SourceReading:
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
-        for look in sorted(looks, key=self._is_newcomer):
+        for look in sorted(looks, key=self._precedence):
             first = claims.setdefault(look.name, look)
             if first is not look:
-                rejections.append(_collision(look, first))
+                rejections.extend(look.rejections or [_collision(look, first)])
                 continue
             goals[look.name] = self._goal(look, configuration)
         self._names = {look.found.unit: name for name, look in claims.items()}
@@ -105,9 +105,11 @@ class SourceReading:
             return self._configuration, error.rejections
         return self._configuration, ()
 
-    def _is_newcomer(self, look: Look) -> bool:
-        """False for who had the name in the last reading: it keeps it. The order is else the sources' own."""
-        return self._names.get(look.found.unit) != look.name
+    def _precedence(self, look: Look) -> tuple[bool, bool]:
+        """Who had the name in the last reading keeps it. The order is else the sources' own, except that
+        what cannot be read, whose name is but a guess, takes the name of nothing that can.
+        """
+        return self._names.get(look.found.unit) != look.name, bool(look.rejections)
 
     def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
