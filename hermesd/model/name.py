@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -40,6 +39,8 @@ def domain_of(tool: str) -> str:
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known names that look most like `name`, best first."""
+    import difflib  # noqa: PLC0415 - only needed for the message
+
     candidates = list(known)
     close = difflib.get_close_matches(name, candidates, n=limit, cutoff=0.5)
     if close:

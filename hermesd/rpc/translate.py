@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar, cast
 
-from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -264,6 +263,8 @@ def log_line_message(seq: int, line: LogLine) -> admin_pb2.ReadPluginLogResponse
 
 
 def _parsed(value: object, into: MessageT) -> MessageT:
+    from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - 3 MB, for the status alone
+
     try:
         return ParseDict(json.loads(compact(value)), into)
     except ParseError as error:
