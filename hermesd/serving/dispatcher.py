@@ -283,9 +283,9 @@ class Dispatcher:
     ) -> Callable[[str, dict[str, object]], Awaitable[Outcome]]:
         """What `ctx.call` runs. Each call needs a task of its own, so that cutting it cuts nothing else."""
         request = course.request
-        caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
 
         async def call(tool: str, arguments: dict[str, object]) -> Outcome:
+            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),
@@ -342,7 +342,7 @@ def _needs_confirmation(entry: Entry) -> bool:
 
 def _parse_arguments(text: str) -> Mapping[str, object]:
     try:
-        arguments = json.loads(text or "{}", parse_constant=_refuse_constant)
+        arguments = _decode(text or "{}")
         depth_fault(arguments)
     except (ValueError, RecursionError, SchemaFault) as error:
         raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
@@ -358,3 +358,7 @@ def _malformed(problem: str, got: str) -> Refused:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+# Made once: json.loads makes a decoder for each call that has options.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode

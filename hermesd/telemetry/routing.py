@@ -30,14 +30,19 @@ class CallScope:
 current_call: ContextVar[CallScope | None] = ContextVar("hermesd_current_call", default=None)
 
 
-@contextmanager
-def call_scope(scope: CallScope) -> Iterator[None]:
+class call_scope:  # noqa: N801 - used as a function: `with call_scope(scope):`
     """`scope` is the current call within the block."""
-    token = current_call.set(scope)
-    try:
-        yield
-    finally:
-        current_call.reset(token)
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: CallScope) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._token = current_call.set(self._scope)
+
+    def __exit__(self, *_: object) -> None:
+        current_call.reset(self._token)
 
 
 class PluginLogHandler(logging.Handler):
