@@ -7,7 +7,7 @@ fresh start on the same three comes to the same plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Found, Origin, Scan, Source
+from hermesd.sources.source import Found, Origin, Root, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -54,6 +54,7 @@ class SourceReading:
         self.seen: tuple[Scan, ...] = ()
         self._configuration: Configuration | None = None
         self._looks: dict[str, Look] = {}
+        self._roots: Mapping[Path, Root] = {}
         self._names: dict[str, str] = {}
         self._manifests: dict[str, Manifest] = {}
 
@@ -110,19 +111,34 @@ class SourceReading:
     def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
         looks: dict[str, Look] = {}
+        roots = {root.path: root for scan in scans for root in scan.roots}
         for scan in scans:
             for found in scan.found:
                 if found.unit not in unsettled:
-                    looks[found.unit] = self._look(found)
+                    looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
             for unit, before in self._looks.items():
                 if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
                     looks[unit] = before
-        self._looks = looks
+            for unit in scan.held.keys() - looks.keys():
+                if (look := self._served_before(unit)) is not None:
+                    looks[unit] = look
+        self._looks, self._roots = looks, roots
         return list(looks.values())
 
-    def _look(self, found: Found) -> Look:
+    def _is_same(self, root: Path | None, roots: Mapping[Path, Root]) -> bool:
+        """Whether a plugin directory stands as it did: who may write there decides what is trusted."""
+        return root is None or self._roots.get(root) == roots.get(root)
+
+    def _served_before(self, unit: str) -> Look | None:
+        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        path = Path(unit)
+        found = Found(unit, path.name, Origin.FOLDER, path, ())
+        name = _label_name(found)
+        return Look(found, name, None, None, None) if self.last_good(name) else None
+
+    def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
-        if before is not None and before.found == found and not _must_look_again(before):
+        if before is not None and same_root and before.found == found and not _must_look_again(before):
             return before
         name = self._names.get(found.unit) or _label_name(found)
         if found.origin is Origin.ENTRY_POINT:

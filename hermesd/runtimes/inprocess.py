@@ -32,6 +32,8 @@ from hermesd.telemetry.routing import CallScope, call_scope
 
 _log = logging.getLogger(__name__)
 
+UNBEGUN = Outcome(Code.CANCELLED, message="cancelled before it began")
+
 #: (plugin, level, message, fields): what a plugin says outside of a call, and tracebacks for the operator.
 OnLog = Callable[[CallScope, str, str, dict[str, object]], None]
 
@@ -202,7 +204,7 @@ class InProcessRuntime:
         return await asyncio.wrap_future(future)
 
     def _overdue(self, call: _Call) -> None:
-        if not call.ended:
+        if call.occupies:
             call.stray = True
             self._strays += 1
             self.say("warning", f"{call.bound.name} goes on running past its deadline", {})
@@ -239,6 +241,7 @@ class _Call:
     ) -> None:
         self.bound = bound
         self.done: asyncio.Future[Outcome] = loop.create_future()
+        self.began = False
         self.ended = False
         self.stray = False
         self._runtime = runtime
@@ -247,14 +250,22 @@ class _Call:
         self._is_cancelled = False
         #: Made for a tool that may look at it.
         self._cancelled: threading.Event | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Outcome] | None = None
         self._calls: list[Future[Any]] = []
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it holds a thread, or waits for a loop that does not turn. One that only waits for a free
+        thread holds none, and will never begin once it is cancelled.
+        """
+        return not self.ended and (self.began or self.bound.is_async)
 
     def run_sync(self) -> None:
         """On a thread of the plugin."""
         if self._is_cancelled:
-            self._finish(Outcome(Code.CANCELLED, message="cancelled before it began"))
+            self._finish(UNBEGUN)
             return
+        self.began = True
         with call_scope(self._scope()):
             try:
                 outcome = self._outcome(self._start())
@@ -265,6 +276,10 @@ class _Call:
     def start_task(self) -> None:
         """On the plugin's loop."""
         self._task = asyncio.get_running_loop().create_task(self._run_async())
+        # One that is cancelled before its first step never enters its coroutine; its end is told too.
+        self._task.add_done_callback(
+            lambda task: self._finish(UNBEGUN if task.cancelled() else task.result())
+        )
         if self._is_cancelled:
             self._task.cancel()
 
@@ -278,20 +293,19 @@ class _Call:
         if self.bound.is_async:
             self._runtime._plugin_loop().call(lambda: self._task.cancel() if self._task is not None else None)
 
-    async def _run_async(self) -> None:
+    async def _run_async(self) -> Outcome:
         with call_scope(self._scope()):
             try:
-                outcome = self._outcome(await self._start())
+                return self._outcome(await self._start())
             except BaseException as error:  # noqa: BLE001 - as above; cancellation ends here too: the task is ours
-                outcome = self._failure(error)
-        self._finish(outcome)
+                return self._failure(error)
 
     def _start(self) -> Any:
         context = self._context() if self.bound.wants_context else None
         return self.bound.invoke(context, cast("dict[str, Any]", self._invocation.arguments))
 
     def _outcome(self, value: object) -> Outcome:
-        return Outcome(Code.OK, self._runtime._redactor.text(encode_result(value)))
+        return Outcome(Code.OK, self._runtime._redactor.json_text(encode_result(value)))
 
     def _failure(self, error: BaseException) -> Outcome:
         answer = answer_of(error)

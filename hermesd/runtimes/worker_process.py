@@ -453,7 +453,7 @@ def outcome_of(head: Head, body: bytes, redactor: Redactor) -> Outcome:
             return Outcome(Code.INVALID_RESULT, message=message, detail={"reason": str(error)[:500]})
     return Outcome(
         Code(code),
-        redactor.text(text),
+        redactor.json_text(text),
         redactor.text(str(head.get("message", ""))),
         effect,
         retryable=head.get("retryable") is True,

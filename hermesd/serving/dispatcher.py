@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, Protocol, cast
@@ -246,11 +247,11 @@ class Dispatcher:
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
             self._time_out(course)
-        size, limit = len(outcome.data_json), self.policy.max_result_bytes
+        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
         if size > limit:
             raise Refused(
                 Code.INVALID_RESULT,
-                f"the result has {size} characters; {limit} is the limit",
+                f"the result has {size} bytes; {limit} is the limit",
                 reason="too large",
                 remedy="ask for less at a time",
             )
@@ -340,10 +341,17 @@ def _needs_confirmation(entry: Entry) -> bool:
     return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
 
 
+def _size(text: str) -> int:
+    """Bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _parse_arguments(text: str) -> Mapping[str, object]:
     try:
         arguments = _decode(text or "{}")
         depth_fault(arguments)
+        if "\\u" in text:  # an escape is the one way in which half a character can come
+            json.dumps(arguments, ensure_ascii=False).encode()
     except (ValueError, RecursionError, SchemaFault) as error:
         raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
     if not isinstance(arguments, dict):
@@ -360,5 +368,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
 # Made once: json.loads makes a decoder for each call that has options.
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode

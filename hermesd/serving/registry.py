@@ -128,6 +128,5 @@ def _kind(old: Entry | None, new: Entry | None) -> Literal["added", "changed", "
         return "removed"
     if old.definition.digest != new.definition.digest or old.definition.version != new.definition.version:
         return "changed"
-    if (old.fixed is None) != (new.fixed is None):
-        return "state"
-    return None
+    was, now = old.standing(), new.standing()
+    return "state" if (was.state, was.reason) != (now.state, now.reason) else None
