@@ -250,7 +250,9 @@ class _Call:
         self._runtime = runtime
         self._invocation = invocation
         self._loop = loop
-        self._cancelled = threading.Event()
+        self._is_cancelled = False
+        #: Made for a tool that may look at it.
+        self._cancelled: threading.Event | None = None
         self._task: asyncio.Task[Outcome] | None = None
         self._calls: list[Future[Any]] = []
 
@@ -263,7 +265,7 @@ class _Call:
 
     def run_sync(self) -> None:
         """On a thread of the plugin."""
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             self._finish(UNBEGUN)
             return
         self.began = True
@@ -281,12 +283,14 @@ class _Call:
         self._task.add_done_callback(
             lambda task: self._finish(UNBEGUN if task.cancelled() else task.result())
         )
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             self._task.cancel()
 
     def cancel(self) -> None:
         """On the daemon's loop: tell the tool, and wait for nothing."""
-        self._cancelled.set()
+        self._is_cancelled = True
+        if self._cancelled is not None:
+            self._cancelled.set()
         for future in self._calls:
             future.cancel()
         if self.bound.is_async:
@@ -346,6 +350,9 @@ class _Call:
 
     def _context(self) -> ToolContext:
         spec, invocation = self._runtime._spec, self._invocation
+        cancelled = self._cancelled = threading.Event()
+        if self._is_cancelled:  # between the first look and now
+            cancelled.set()
         return ToolContext(
             tool=invocation.tool,
             request_id=invocation.request_id,
@@ -357,7 +364,7 @@ class _Call:
             shared=self._runtime._lifespan.shared if self._runtime._lifespan is not None else {},
             emit=self._emit,
             call=self._call_tool,
-            cancelled=self._cancelled,
+            cancelled=cancelled,
             asynchronous=self.bound.is_async,
             state_dir=spec.state_dir,
         )
@@ -372,7 +379,7 @@ class _Call:
     def _call_tool(self, tool: str, arguments: dict[str, object], /) -> Future[Any]:
         future = asyncio.run_coroutine_threadsafe(self._nested(tool, arguments), self._loop)
         self._calls.append(future)
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             future.cancel()
         return future
 
