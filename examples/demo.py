@@ -137,7 +137,7 @@ def plugin(client: Client) -> Plugin | None:
 
 def known(client: Client) -> Plugin:
     found = plugin(client)
-    assert found is not None  # noqa: S101 - it was waited for
+    assert found is not None
     return found
 
 

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import psutil
 import yaml
 
+from hermesd.api.v1 import admin_pb2
 from hermesd.client import AsyncClient, Client, UnreachableError
 
 ROOT = Path(__file__).parent.parent
@@ -98,11 +100,20 @@ class Home:
 class Daemon:
     """`hermesd serve` on a Home, as a process of its own."""
 
-    def __init__(self, home: Home, *options: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        config: bool = True,
+    ) -> None:
+        """`prefix`: words before the command, such as setpriv's. `config` False: no configuration file."""
         self.home = home
         self._log = home.log.open("ab")
+        named = ["--config", str(home.config)] if config else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hermesd", "serve", "--config", str(home.config), *options],
+            [*prefix, sys.executable, "-m", "hermesd", "serve", *named, *options],
             stdout=self._log,
             stderr=self._log,
             env={**environment(), **(env or {})},
@@ -151,6 +162,35 @@ class Daemon:
         """The JSON document of `hermesd ctl --json`, whatever its exit status."""
         return json.loads(self.ctl("--json", *words).stdout)
 
+    def plugin(self, name: str) -> admin_pb2.Plugin | None:
+        """What the daemon says of a plugin now; None when it does not know it."""
+        with self.client() as client:
+            return next((each for each in client.plugins() if each.name == name), None)
+
+    def reload(self, name: str = "", **flags: Any) -> admin_pb2.ReloadResponse:
+        """An explicit reload over the API."""
+        with self.client() as client:
+            return client.reload(name, **flags)
+
+    def status(self) -> admin_pb2.GetStatusResponse:
+        with self.client() as client:
+            return client.get_status()
+
+    def state(self) -> dict[str, Any]:
+        """DumpState: tasks, threads, children."""
+        with self.client() as client:
+            return json.loads(client.dump_state().state_json)
+
+    def events(self, kind: str = "", recent: int = 1000) -> list[admin_pb2.Event]:
+        """The kept events, oldest first, of one kind or of all."""
+        with self.client() as client:
+            entries = list(client.watch_events(recent=recent, follow=False))
+        found = [each.event for each in entries if each.HasField("event")]
+        return [each for each in found if kind in ("", each.kind)]
+
+    def descendants(self) -> list[psutil.Process]:
+        return psutil.Process(self.pid).children(recursive=True)
+
     def log_text(self) -> str:
         return self.home.log.read_text(encoding="utf-8", errors="replace")
 
@@ -173,6 +213,18 @@ class Daemon:
         self.process.kill()
         self.process.wait()
         self._log.close()
+
+
+def refused(home: Home, *options: str, **more: Any) -> tuple[int, str]:
+    """Start a daemon that is expected to end by itself: its exit status and what it said."""
+    before = home.log.stat().st_size if home.log.exists() else 0
+    daemon = Daemon(home, *options, **more)
+    try:
+        status = daemon.process.wait(START_S)
+    finally:
+        if daemon.process.poll() is None:
+            daemon.kill()
+    return status, home.log.read_bytes()[before:].decode(errors="replace")
 
 
 def environment() -> dict[str, str]:

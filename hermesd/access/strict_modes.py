@@ -48,13 +48,12 @@ def unsafe_mode(root: Path, unit: Path, *, uid: int | None = None) -> UnsafeMode
 
 def _above(root: Path, unit: Path) -> Iterator[Path]:
     """Every folder through which `root` and `unit` are reached, links resolved, from the top down."""
-    seen = dict.fromkeys(
-        each
-        for path in (root, Path(os.path.realpath(root)), Path(os.path.realpath(unit)))
-        for each in reversed(path.parents)
-    )
-    inside = (root, Path(os.path.realpath(root)))
-    return (each for each in seen if each not in inside)
+    real = Path(os.path.realpath(root))
+    ways = [root, real]
+    if unit.parent != root or unit.is_symlink():  # else it lies in `real`, and nothing else leads to it
+        ways.append(Path(os.path.realpath(unit)))
+    seen = dict.fromkeys(each for path in ways for each in reversed(path.parents))
+    return (each for each in seen if each not in (root, real))
 
 
 def _below(unit: Path, owners: frozenset[int]) -> UnsafeMode | None:

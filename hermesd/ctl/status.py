@@ -90,7 +90,7 @@ def _show_attention(screen: Screen, answer: admin_pb2.GetStatusResponse, now: da
             screen.line(f"      {each.stray_threads} threads outlived the deadline of their call")
         show_rejections(screen, each.rejections, indent="    ")
     show_rejections(screen, others, indent="  ")
-    show_rejections(screen, answer.warnings, style="yellow", indent="  ")
+    show_rejections(screen, answer.warnings, style="yellow", indent="  ", kind="warning: ")
 
 
 def _key(each: admin_pb2.Rejection) -> tuple[str, str, int, str]:

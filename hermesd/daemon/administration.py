@@ -388,7 +388,12 @@ class Administration:
 
     def _warnings(self, plugins: Sequence[PluginStatus]) -> list[dict[str, object]]:
         plan = self._reloader.plan
-        warnings = [_plain(each) for each in plan.notices] if plan is not None else []
+        running = {each.name for each in plugins if each.digest}
+        warnings = (
+            [_plain(each) for each in (*plan.notices, *(w for w in plan.waiting() if w.name in running))]
+            if plan is not None
+            else []
+        )
         if (reason := self._watcher.degraded) is not None:
             warnings.append({"name": "watcher", "reason": reason})
         warnings.extend(

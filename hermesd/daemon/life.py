@@ -21,6 +21,7 @@ from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
+from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan, Run
 from hermesd.reload.preparation import Preparer
@@ -52,6 +53,7 @@ from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
 from hermesd.telemetry.routing import routed
+from hermesd.version import __version__
 
 if TYPE_CHECKING:
     from hermesd.http.server import HttpServer
@@ -128,13 +130,15 @@ class Daemon:
             settle_s=plugins.settle_ms / 1000,
             unsettled_s=plugins.unsettled_s,
             on_rescan_found=self._metrics.rescan_found_changes,
+            on_degraded=self._watcher_degraded,
         )
         self._watching = False
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
-        self._events.emit("daemon_started", "", pid=os.getpid(), data_dir=str(self._directory.root))
+        told = f"hermesd {__version__}, pid {os.getpid()}, data in {self._directory.root}"
+        self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
         with contextlib.ExitStack() as undo:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
@@ -253,7 +257,9 @@ class Daemon:
         administration.loaded()
         gc.collect()
         gc.freeze()
-        state = f"{len(self._registry.catalogue.tools)} tools, {len(report.rejected)} rejected"
+        entries = self._registry.catalogue.tools.values()
+        ready = sum(each.standing().state is State.READY for each in entries)
+        state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
         self._notifier.status(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
 
@@ -261,8 +267,6 @@ class Daemon:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
-        if (reason := self._watcher.degraded) is not None:
-            self._events.emit("watcher_degraded", "", reason)
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             await self._reload(reloader, "watch", no_wait=True)
@@ -378,6 +382,12 @@ class Daemon:
             return self._watcher.unsettled
         settled = await self._watcher.settle(PATIENCE_S)
         return settled.unsettled
+
+    def _watcher_degraded(self, reason: str | None) -> None:
+        if reason is None:
+            self._events.emit("watcher_recovered", "")
+        else:
+            self._events.emit("watcher_degraded", "", reason)
 
     def _lagged(self, seconds: float) -> None:
         suspects = sorted(

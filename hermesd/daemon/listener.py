@@ -9,11 +9,13 @@ from hermesd.config.configuration import Configuration
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.status import ReloadReport, State
-from hermesd.reload.goal import Plan
+from hermesd.model.text import short
+from hermesd.reload.goal import Plan, Run
 from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.dispatcher import Dispatcher
+from hermesd.serving.instance import Instance
 from hermesd.serving.policy import CallPolicy
 from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
@@ -118,6 +120,7 @@ class ReloadListener:
         self._planned = planned
         self._told: frozenset[Rejection] = frozenset()
         self._goals: Mapping[str, str] = {}
+        self._waiting: Mapping[str, tuple[str, str]] = {}
         self._config_digest = ""
 
     def planned(self, plan: Plan) -> None:
@@ -125,11 +128,13 @@ class ReloadListener:
         if plan.configuration.digest != self._config_digest:
             self._config_digest = plan.configuration.digest
             files = [str(path) for path in plan.configuration.files]
-            self._events.emit("config_loaded", "", digest=plan.configuration.digest, files=files)
+            told = ", ".join(files) or "no file: built-in defaults"
+            self._events.emit("config_loaded", "", told, digest=plan.configuration.digest, files=files)
         self._tell_rejections(
             (*plan.rejections, *(each for goal in plan.goals.values() for each in goal.rejections))
         )
         self._tell_goals(plan)
+        self._tell_waiting(plan)
         self._planned(plan)
 
     def committed(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
@@ -139,24 +144,35 @@ class ReloadListener:
             for rejection in each.failures:
                 self._events.emit("plugin_rejected", name, str(rejection))
             if each.instance is not None:
-                spec = each.run.spec
-                self._events.emit(
-                    "plugin_ready", name, version=spec.version, digest=spec.digest,
-                    isolation=ISOLATION[each.run.where], tools=len(each.instance.tools),
-                )  # fmt: skip
+                self._tell_arrival(each.run, each.instance)
                 for tool in each.instance.tools.values():
                     self._events.emit("tool_ready", tool.definition.name, version=tool.definition.version)
                     for warning in tool.warnings:
                         self._events.emit("tool_warning", tool.definition.name, warning)
+
+    def _tell_arrival(self, run: Run, instance: Instance) -> None:
+        spec, standing = run.spec, instance.standing()
+        fields: dict[str, object] = {
+            "version": spec.version, "digest": spec.digest,
+            "isolation": ISOLATION[run.where], "tools": len(instance.tools),
+        }  # fmt: skip
+        if standing.state is State.UNAVAILABLE:
+            fields["remedy"] = standing.remedy
+            self._events.emit("plugin_unavailable", spec.name, standing.reason, **fields)
+            return
+        count = f"{len(instance.tools)} tool{'' if len(instance.tools) == 1 else 's'}"
+        told = f"{spec.version} ({short(spec.digest)}) serves {count}, {ISOLATION[run.where]}"
+        self._events.emit("plugin_ready", spec.name, told, **fields)
 
     def reloaded(self, report: ReloadReport, cause: str) -> None:
         self._metrics.reload_finished(not report.rejected)
         self._metrics.set_generation(report.generation)
         self._dispatcher.forget_gone_tools()
         self._events.emit(
-            "reload_finished", cause, added=list(report.added), changed=list(report.changed),
-            removed=list(report.removed), pending=list(report.pending), rejected=len(report.rejected),
-            generation=report.generation, duration_ms=round(report.duration_ms, 1),
+            "reload_finished", cause, _outcome(report), added=list(report.added),
+            changed=list(report.changed), removed=list(report.removed), pending=list(report.pending),
+            rejected=len(report.rejected), generation=report.generation,
+            duration_ms=round(report.duration_ms, 1),
         )  # fmt: skip
 
     def tell(self, kind: str, subject: str, message: str = "", /, **fields: object) -> object:
@@ -184,3 +200,28 @@ class ReloadListener:
             if goal.idle is not None and goal.idle.state is State.UNAVAILABLE:
                 self._events.emit("plugin_unavailable", name, goal.idle.reason, remedy=goal.idle.remedy)
         self._goals = goals
+
+    def _tell_waiting(self, plan: Plan) -> None:
+        """Content that waits for the operator while another serves: once, not in every pass."""
+        waiting = {name: goal.awaiting for name, goal in plan.goals.items() if goal.awaiting is not None}
+        for name, (reason, remedy) in waiting.items():
+            if self._waiting.get(name) != (reason, remedy):
+                digest = plan.goals[name].found_digest
+                self._events.emit("plugin_waiting", name, reason, digest=digest, remedy=remedy)
+        self._waiting = waiting
+
+
+def _outcome(report: ReloadReport) -> str:
+    """`generation 3: added orders; 1 rejected; 12 ms`."""
+    parts = [
+        f"{word} {', '.join(names)}"
+        for word, names in (
+            ("added", report.added), ("changed", report.changed), ("removed", report.removed),
+            ("pending", report.pending),
+        )
+        if names
+    ]  # fmt: skip
+    if report.rejected:
+        parts.append(f"{len(report.rejected)} rejected")
+    what = "; ".join(parts) or "nothing changed"
+    return f"generation {report.generation}: {what}; {report.duration_ms:.0f} ms"

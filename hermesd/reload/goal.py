@@ -60,7 +60,8 @@ class Goal:
     fallback: Run | None = None
     idle: Idle | None = None
     rejections: tuple[Rejection, ...] = ()
-    awaiting: str = ""
+    #: (reason, remedy) when what serves is not what was found.
+    awaiting: tuple[str, str] | None = None
     #: (reason, remedy) when others can write to where it lies; then what lies there cannot be trusted.
     unsafe: tuple[str, str] | None = None
     files: tuple[str, ...] = ()
@@ -85,6 +86,20 @@ class Plan:
                 "goals": {name: _mark(goal) for name, goal in self.goals.items()},
             }
         )
+
+    def waiting(self) -> tuple[Rejection, ...]:
+        """A notice for each plugin whose content waits for the operator, with what lets it run."""
+        found = []
+        for name, goal in self.goals.items():
+            if goal.awaiting is not None:
+                found.append(Rejection(name, *goal.awaiting))
+            elif (
+                goal.idle is not None
+                and goal.idle.state is State.UNAVAILABLE
+                and goal.origin != "entry_point"
+            ):
+                found.append(Rejection(name, goal.idle.reason, goal.idle.remedy))
+        return tuple(found)
 
     def only(self, name: str, previous: Plan) -> Plan:
         """The previous plan, with the goal of `name` from this one."""

@@ -58,6 +58,7 @@ class Owner:
         if self._failed_key != key:
             self._failed_key, self._failures = "", ()
         self.goal = goal
+        self.standing()  # `since` is when it came to be so, not when somebody first asked
 
     def call_off(self) -> None:
         """End what is on its way."""
@@ -69,6 +70,7 @@ class Owner:
         """Serve no more: the goal says that the plugin does not run."""
         self.instance = self.run = None
         self.committed = self.goal.idle
+        self.standing()
 
     def resting(self, instance: Instance) -> Slice:
         """The tools of `instance` while it has ended and its successor has not begun."""
@@ -90,6 +92,7 @@ class Owner:
         self._failures = tuple(failures)
         if instance is not None:
             self.instance, self.run, self.committed = instance, run, None
+        self.standing()
 
     @property
     def rejections(self) -> tuple[Rejection, ...]:
@@ -138,8 +141,8 @@ class Owner:
         if rejections:
             reason = f"the last good version serves; the new one was rejected: {rejections[0]}"
             return Standing(State.DEGRADED, now, reason, rejections[0].remedy)
-        if self.goal.awaiting:
-            return Standing(State.READY, now, self.goal.awaiting)
+        if self.goal.awaiting is not None:
+            return Standing(State.READY, now, *self.goal.awaiting)
         return Standing(State.READY, now)
 
     def status(self, draining: int) -> PluginStatus:

@@ -96,7 +96,7 @@ class Placing:
             run = self._run(placement.digest, placement, grant)
         except PluginError as error:
             return replace(self.base, rejections=(*self.base.rejections, *error.rejections))
-        awaiting = f"{placement.reason}: {placement.remedy}" if placement.awaiting else ""
+        awaiting = (placement.reason, placement.remedy) if placement.awaiting else None
         return replace(
             self.base, run=run, fallback=self._fallback(run, trust, placement, grant), awaiting=awaiting
         )

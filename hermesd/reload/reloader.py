@@ -364,16 +364,24 @@ class Reloader:
         run.drains.extend(await self._commit(made, gone))
 
     async def _commit_late(self, run: _Pass, owner: Owner, preparation: Preparation) -> None:
-        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off."""
+        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off.
+
+        Those that have ended by the time commit together: one swap and one write for all of them.
+        """
         await asyncio.wait([preparation.task])
         if preparation.task.cancelled():
             return
         made = preparation.task.result()
         async with self._lock:
             if owner.preparation is preparation and not self._closed:
-                run.drains.extend(await self._commit({owner.name: made}, []))
-            elif made.instance is not None:
+                run.drains.extend(await self._commit(self._arrivals(), []))
+            elif made.instance is not None and owner.instance is not made.instance:
                 await made.instance.runtime.close()
+
+    def _arrivals(self) -> dict[str, Made]:
+        """Every preparation that has ended and waits to be committed."""
+        waiting = {name: each.preparation.task for name, each in self._owners.items() if each.preparation}
+        return {name: task.result() for name, task in waiting.items() if task.done() and not task.cancelled()}
 
     async def _commit(self, made: Mapping[str, Made], gone: Iterable[str]) -> list[asyncio.Task[None]]:
         """Write down, swap once, then drain. Returns the drains."""
@@ -465,7 +473,7 @@ class Reloader:
             kept=tuple(each for each in settled if each in after and after[each] == run.before.get(each)),
             pending=tuple(pending),
             rejected=run.refusals if run.undone else self.rejections(),
-            notices=run.plan.notices,
+            notices=(*run.plan.notices, *run.plan.waiting()),
             duration_ms=(self._clock.monotonic() - run.began) * 1000,
             config_digest=run.plan.configuration.digest,
             dry_run=run.ask.dry_run,

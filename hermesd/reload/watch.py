@@ -60,7 +60,7 @@ class Watcher:
     `scan` runs in the watcher's thread and should not raise; when it does, it is logged, `degraded`
     says so, and it is tried again. `excluded` (the data dir) makes no events. With `events` False
     nothing is watched and nothing rescanned: only `settle` looks. `on_rescan_found` is called on the
-    loop for each rescan that found what no event had told.
+    loop for each rescan that found what no event had told, `on_degraded` whenever `degraded` has changed.
 
     Life: `start`, then `changes` and `settle` from any task of the same loop, then `close`.
     """
@@ -78,12 +78,13 @@ class Watcher:
         settle_s: float = SETTLE_S,
         unsettled_s: float = UNSETTLED_S,
         on_rescan_found: Callable[[], None] = lambda: None,
+        on_degraded: Callable[[str | None], None] = lambda _: None,
         observer: Callable[[], BaseObserver] = InotifyObserver,
     ) -> None:
         self._roots, self._files, self._scan, self._clock = roots, files, scan, clock
         self._events, self._rescan_s = events, rescan_s
         self._settle_s, self._unsettled_s = settle_s, unsettled_s
-        self._on_rescan_found = on_rescan_found
+        self._on_rescan_found, self._on_degraded = on_rescan_found, on_degraded
         self._hints = Hints(self._hint_from_thread, excluded=excluded, observer=observer)
         self._settling = Settling(settle_s=settle_s, unsettled_s=unsettled_s)
         self._thread: ThreadPoolExecutor | None = None
@@ -99,6 +100,7 @@ class Watcher:
         self._unsettled = frozenset[str]()
         self._no_events: str | None = None
         self._scan_fault: str | None = None
+        self._told_degraded: str | None = None
         self._deaf = 0
         self._force = False
         self._told = False
@@ -204,6 +206,7 @@ class Watcher:
             begun = self._clock.monotonic()
             hinted = self._take_events(begun) or asked
             state = await self._look()
+            self._tell_degraded()
             ended = self._clock.monotonic()
             hinted = self._take_events(ended) or hinted
             if begun >= rescan_at:
@@ -265,6 +268,12 @@ class Watcher:
             return None
         self._scan_fault = None
         return state
+
+    def _tell_degraded(self) -> None:
+        reason = self.degraded
+        if reason != self._told_degraded:
+            self._told_degraded = reason
+            self._on_degraded(reason)
 
     async def _renew(self) -> str | None:
         """Renew the watches; why there are no events to be had, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import cast
 
 from hermesd.clock import Clock
 from hermesd.errors import StoreError
-from hermesd.store.durable import json_bytes, read_json_object, write_atomic
+from hermesd.store.durable import read_json_object, write_atomic
 
 VERSION = 1
 HISTORY = 20
@@ -34,6 +35,8 @@ class ServedStore:
         self._path, self._clock, self._bound = path, clock, history
         self._lock = threading.Lock()
         self._served = _read(path)
+        #: The text of each history that was written: one plugin's change costs one plugin's encoding.
+        self._texts: dict[str, tuple[tuple[Served, ...], str]] = {}
 
     def last_good(self, plugin: str) -> Served | None:
         """The content that this plugin served last, or None."""
@@ -89,9 +92,25 @@ class ServedStore:
     def _replace(self, served: Mapping[str, tuple[Served, ...]]) -> None:
         if served == self._served:
             return
-        plugins = {name: [asdict(each) for each in history] for name, history in served.items()}
-        write_atomic(self._path, json_bytes({"version": VERSION, "plugins": plugins}))
+        write_atomic(self._path, self._document(served))
         self._served = dict(served)
+
+    def _document(self, served: Mapping[str, tuple[Served, ...]]) -> bytes:
+        """One line for each plugin, in name order."""
+        texts = {}
+        for name, history in sorted(served.items()):
+            known = self._texts.get(name)
+            if known is None or known[0] is not history:
+                known = (history, _line(name, history))
+            texts[name] = known
+        self._texts = texts
+        lines = ",\n".join(text for _, text in texts.values())
+        return f'{{"version": {VERSION}, "plugins": {{\n{lines}\n}}}}\n'.encode()
+
+
+def _line(name: str, history: tuple[Served, ...]) -> str:
+    contents = json.dumps([asdict(each) for each in history], ensure_ascii=False, sort_keys=True)
+    return f"{json.dumps(name, ensure_ascii=False)}: {contents}"
 
 
 def _read(path: Path) -> dict[str, tuple[Served, ...]]:

@@ -34,7 +34,8 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "config_rejected": logging.ERROR,
         "reload_finished": logging.INFO,
         "file_found": logging.DEBUG,
-        "plugin_found": logging.INFO,
+        "plugin_found": logging.DEBUG,
+        "plugin_waiting": logging.WARNING,
         "plugin_ready": logging.INFO,
         "plugin_removed": logging.INFO,
         "plugin_rejected": logging.ERROR,
@@ -169,6 +170,7 @@ class EventLog:
                 self._watchers.discard(watcher)
 
     def _write(self, event: Event) -> None:
-        text = f"{event.kind} {event.subject}" + (f": {event.message}" if event.message else "")
+        what = " ".join(each for each in (event.kind, event.subject) if each)
+        text = f"{what}: {event.message}" if event.message else what
         fields = {"event": event.kind, "subject": event.subject, "seq": event.seq, **event.fields}
         _log.log(KINDS.get(event.kind, logging.INFO), "%s", text, extra={"fields": fields})

@@ -132,8 +132,9 @@ async def test_each_child_leads_its_own_session_and_ignores_no_signal(launcher):
     assert os.getsid(child.pid) == child.pid == os.getpgid(child.pid)
     status = Path(f"/proc/{child.pid}/status").read_text()
     ignored = int(next(line for line in status.splitlines() if line.startswith("SigIgn")).split()[1], 16)
-    # Python itself ignores SIGPIPE and SIGXFSZ.
-    assert ignored & ~(1 << signal.SIGPIPE - 1) & ~(1 << signal.SIGXFSZ - 1) == 0
+    # Python itself ignores SIGPIPE and SIGXFSZ; what the C library keeps for itself no program can change.
+    own = signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}
+    assert [each for each in own if ignored >> (each - 1) & 1] == []
     assert str(await child.kill_tree(5)) == "SIGTERM"
 
 
