@@ -136,14 +136,21 @@ class SourceReading:
         """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
-        name = _label_name(found)
+        name = self._known_name(found)
         return Look(found, name, None, None, None) if self.last_good(name) else None
+
+    def _known_name(self, found: Found) -> str:
+        """Of a unit whose manifest cannot be read: as what it served last, else its label.
+
+        Nothing that only this process remembers decides it, so that a restart makes no difference.
+        """
+        return self._served.name_of(found.unit) or _label_name(found)
 
     def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
         if before is not None and same_root and before.found == found and not _must_look_again(before):
             return before
-        name = self._names.get(found.unit) or _label_name(found)
+        name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
             manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
             return Look(found, manifest.name, manifest, None, None)
@@ -200,7 +207,8 @@ class SourceReading:
         return Placing(self, look, goal, configuration).goal()
 
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
-        self._served.record(entries)
+        at = {name: unit for unit, name in self._names.items()}
+        self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
         configuration = self._configuration
         if configuration is None:
             return

@@ -186,6 +186,7 @@ class InProcessRuntime:
         if self._closed:  # closed while its import was still running: nobody else will give it back
             self._loaded = False
             unload_package(self._package)
+            raise LoadFault("its import ended after it had been given up")
         return module
 
     def _hook_log(self, kind: str, payload: dict[str, object]) -> None:
