@@ -277,6 +277,8 @@ class Daemon:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
+        if not self._boot.plugins.watch:
+            return  # what a reload's own look finds is that reload's to apply, or, in a rehearsal, nobody's
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             await self._reload(reloader, "watch", no_wait=True)

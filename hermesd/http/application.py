@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesd.telemetry.metric import CONTENT_TYPE
+from hermesd.telemetry.exposition import CONTENT_TYPE
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 

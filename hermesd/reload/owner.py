@@ -156,6 +156,8 @@ class Owner:
         vitals = instance.runtime.vitals() if instance is not None else None
         tools = instance.tools if instance is not None else {}
         warnings = [f"{name}: {each}" for name, parsed in tools.items() for each in parsed.warnings]
+        if instance is not None and not tools:
+            warnings.append("offers no tool: mark its functions with @tool, or give them in hermesd_tools")
         return PluginStatus(
             name=self.name,
             version=self.run.spec.version if self.run is not None else goal.version,

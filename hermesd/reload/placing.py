@@ -30,7 +30,7 @@ GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one unit holds now. Without a manifest its name is what it last was, or its label."""
+    """What one unit holds now. Without a manifest its name is what it served as, or its label."""
 
     found: Found
     name: str

@@ -76,10 +76,10 @@ class SourceReading:
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
-        for look in sorted(looks, key=self._is_newcomer):
+        for look in sorted(looks, key=self._precedence):
             first = claims.setdefault(look.name, look)
             if first is not look:
-                rejections.append(_collision(look, first))
+                rejections.extend(look.rejections or [_collision(look, first)])
                 continue
             goals[look.name] = self._goal(look, configuration)
         self._names = {look.found.unit: name for name, look in claims.items()}
@@ -105,9 +105,11 @@ class SourceReading:
             return self._configuration, error.rejections
         return self._configuration, ()
 
-    def _is_newcomer(self, look: Look) -> bool:
-        """False for who had the name in the last reading: it keeps it. The order is else the sources' own."""
-        return self._names.get(look.found.unit) != look.name
+    def _precedence(self, look: Look) -> tuple[bool, bool]:
+        """Who had the name in the last reading keeps it. The order is else the sources' own, except that
+        what cannot be read, whose name is but a guess, takes the name of nothing that can.
+        """
+        return self._names.get(look.found.unit) != look.name, bool(look.rejections)
 
     def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
@@ -134,14 +136,21 @@ class SourceReading:
         """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
-        name = _label_name(found)
+        name = self._known_name(found)
         return Look(found, name, None, None, None) if self.last_good(name) else None
+
+    def _known_name(self, found: Found) -> str:
+        """Of a unit whose manifest cannot be read: as what it served last, else its label.
+
+        Nothing that only this process remembers decides it, so that a restart makes no difference.
+        """
+        return self._served.name_of(found.unit) or _label_name(found)
 
     def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
         if before is not None and same_root and before.found == found and not _must_look_again(before):
             return before
-        name = self._names.get(found.unit) or _label_name(found)
+        name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
             manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
             return Look(found, manifest.name, manifest, None, None)
@@ -198,7 +207,8 @@ class SourceReading:
         return Placing(self, look, goal, configuration).goal()
 
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
-        self._served.record(entries)
+        at = {name: unit for unit, name in self._names.items()}
+        self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
         configuration = self._configuration
         if configuration is None:
             return

@@ -13,7 +13,8 @@ import pytest
 
 from hermesd.errors import LockedError
 from hermesd.http.server import HttpServer
-from hermesd.telemetry.metric import CONTENT_TYPE, Metrics
+from hermesd.telemetry.exposition import CONTENT_TYPE
+from hermesd.telemetry.metric import Metrics
 
 
 class Scrape:
