@@ -250,7 +250,7 @@ class Daemon:
             self._boot.server.http,
             administration=administration,
             metrics=Exposition(self._metrics, administration.children, self._desk),
-            metrics_open=self._boot.telemetry.metrics_open,
+            metrics_open=lambda: self._configuration.telemetry.metrics_open,
         )
         http.bind()
         tasks.create_task(http.run(), name="http")
@@ -357,6 +357,12 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        plugins = plan.configuration.plugins
+        self._watcher.tune(
+            rescan_s=plugins.rescan_s,
+            settle_s=plugins.settle_ms / 1000,
+            unsettled_s=plugins.unsettled_s,
+        )
 
     def _sources(self, configuration: Configuration) -> Sequence[Source]:
         plugins = configuration.plugins

@@ -26,6 +26,7 @@ from hermesd.store.grants import Grants, PluginGrant
 
 #: Beyond its deadline a call has this long to end by itself before its thread counts as stray.
 GRACE_S = 1.0
+LIMITS = ("max_concurrency", "prepare_timeout_s", "close_timeout_s", "max_stray_threads", "idle_stop_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +164,10 @@ class Placing:
         spec = self._spec(manifest, digest, root, settings=settings, secrets=secrets)
         sealed = {each: hashlib.sha256(value.encode()).hexdigest() for each, value in secrets.items()}
         budget = self.configuration.defaults.description_chars
-        key = digest_of(
-            [digest, where, settings, sealed, permissions.calls, spec.max_stray_threads, budget.max]
-        )
         granted = permissions.as_json()
+        # Every number that an instance is made with: a live setting holds for what runs already, too.
+        limits = [getattr(spec, each) for each in LIMITS]
+        key = digest_of([digest, where, settings, sealed, granted, limits, budget.warn, budget.max])
         return Run(spec, where, key, permissions.calls, manifest.exclusive, budget, granted)
 
     def _permissions(self, manifest: Manifest, grant: PluginGrant) -> Permissions:

@@ -130,6 +130,14 @@ class Watcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermesd-watch")
         self._supervisor = asyncio.create_task(self._supervise(), name="hermesd-watch-supervisor")
 
+    def tune(self, *, rescan_s: float, settle_s: float, unsettled_s: float) -> None:
+        """Take over other times, in seconds; what is waited for just now is judged by them too."""
+        before = (self._rescan_s, self._settle_s, self._unsettled_s)
+        self._rescan_s, self._settle_s, self._unsettled_s = rescan_s, settle_s, unsettled_s
+        self._settling.tune(settle_s=settle_s, unsettled_s=unsettled_s)
+        if before != (rescan_s, settle_s, unsettled_s):
+            self._wake.set()  # it sleeps until a moment that the old times gave
+
     def hint(self) -> None:
         """Look soon. Call it on the loop."""
         self._wake.set()
@@ -209,8 +217,8 @@ class Watcher:
             self._tell_degraded()
             ended = self._clock.monotonic()
             hinted = self._take_events(ended) or hinted
-            if begun >= rescan_at:
-                rescan_at = ended + (self._rescan_s if self._no_events is None else self._poll_s)
+            period = self._rescan_s if self._no_events is None else self._poll_s
+            rescan_at = ended + period if begun >= rescan_at else min(rescan_at, ended + period)
             if state is None:
                 again_at = ended + RESTART_S if self._asked or again_at is not None else None
                 self._answer(begun, failed=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -250,3 +252,25 @@ def test_code_that_nobody_trusts_is_linted_and_never_run(home: Home) -> None:
     assert refused.returncode == 1
     assert "greeter/greeter.py:1:7: error: SyntaxError" in refused.stdout
     assert not ran.exists()
+
+
+@pytest.mark.promise("SEE-10")
+def test_a_setting_that_is_called_live_holds_without_a_restart(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    http = {"server": {"http": f"127.0.0.1:{_free_port()}"}}
+    home.configure(http, trusted={"greeter": {"follow": True}})
+    home.plugin("greeter", CODE)
+    daemon = serve()
+    assert _metrics(home)["hermesd_generation"] >= 1
+
+    shut = {**http, "telemetry": {"metrics_open": "never"}}
+    home.configure(shut, trusted={"greeter": {"follow": True}}, settle_ms=1500)
+    assert daemon.ctl("reload").returncode == 0
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        _metrics(home)
+    before = _plugin(daemon, "greeter")["digest"]
+    home.plugin("greeter", CODE.replace("to greet", "to say hello"))
+    began = time.monotonic()
+    eventually(lambda: _plugin(daemon, "greeter")["digest"] != before, what="the edit to settle")
+    assert time.monotonic() - began > 1.0
