@@ -198,7 +198,7 @@ class Placing:
             tools=manifest.tools,
             settings=settings,
             secrets=secrets,
-            max_concurrency=self.configuration.defaults.max_concurrency,
+            max_concurrency=max(self.configuration.defaults.max_concurrency, *_asked_at_once(manifest), 0),
             prepare_timeout_s=limits.prepare_timeout_s,
             close_timeout_s=limits.close_timeout_s,
             max_stray_threads=limits.max_stray_threads,
@@ -219,3 +219,9 @@ class Placing:
             except PluginError:
                 continue  # told when the plugin is to run; what cannot be listed need not be
         return tuple(tools)
+
+
+def _asked_at_once(manifest: Manifest) -> list[int]:
+    """How many calls at once the manifest's own definitions ask for; what is no number is refused later."""
+    asked = [each.get("max_concurrency") for each in manifest.tools or ()]
+    return [each for each in asked if isinstance(each, int)]

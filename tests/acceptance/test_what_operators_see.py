@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -274,3 +275,28 @@ def test_a_setting_that_is_called_live_holds_without_a_restart(
     began = time.monotonic()
     eventually(lambda: _plugin(daemon, "greeter")["digest"] != before, what="the edit to settle")
     assert time.monotonic() - began > 1.0
+
+
+@pytest.mark.promise("SEE-11")
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_tool_has_threads_for_as_many_calls_as_it_says(
+    home: Home, serve: Callable[..., Daemon], isolation: str
+) -> None:
+    home.follow("crowd", isolation=isolation, defaults={"max_concurrency": 2})
+    home.plugin(
+        "crowd",
+        """
+        import threading
+        from hermesd.plugin import tool
+
+        ALL_HERE = threading.Barrier(30)
+
+        @tool(side_effects="none", max_concurrency=30)
+        def meet_others() -> int:
+            return ALL_HERE.wait(2.5)
+        """,
+    )
+    daemon = serve()
+    with daemon.client() as client, ThreadPoolExecutor(30) as crowd:
+        results = list(crowd.map(lambda _: client.call_tool("crowd.meet_others", {}), range(30)))
+    assert {each.code for each in results} == {"OK"}
