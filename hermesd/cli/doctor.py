@@ -78,19 +78,20 @@ def read_setting(
     configuration = path = None
     try:
         path = find_config(config, environ, is_root)
-        configuration = load_configuration(path, environ=environ, overrides={})
+        usual = {"plugins.dirs": list(places.plugin_dirs(config, environ, is_root))}
+        configuration = load_configuration(path, environ=environ, defaults=usual)
     except RejectedError as error:
         faults = tuple(str(each) for each in error.rejections)
     except (HermesdError, OSError) as error:
         faults = (str(error),)
     configured = configuration.data_dir if configuration else None
-    usual = places.listen_address(environ, is_root)
+    address = places.listen_address(environ, is_root)
     return Setting(
         path or config,
         configuration,
         faults,
         data_dir or configured or places.data_dir(environ, is_root),
-        (configuration.server.listen if configuration else ()) or ((usual,) if usual else ()),
+        (configuration.server.listen if configuration else ()) or ((address,) if address else ()),
     )
 
 

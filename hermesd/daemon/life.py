@@ -237,6 +237,7 @@ class Daemon:
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
+            denied=self._metrics.denied,
         )
 
     async def _start_http(

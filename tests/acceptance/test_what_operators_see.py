@@ -140,6 +140,9 @@ def test_metrics_count_what_happened_and_nothing_else(home: Home, serve: Callabl
     daemon = serve()
     for name in ("text.no_such", "text.count_stats"):  # an unknown tool, and arguments that are missing
         daemon.ctl("tools", "call", name)
+    token = home.path / "token"
+    token.write_text("made-up")
+    assert daemon.ctl("--token-file", str(token), "status").returncode == 4
     home.plugin("greeter", CODE + "(\n")
     assert daemon.ctl("reload", "--dry-run").returncode == 1
     home.plugin("greeter", CODE)
@@ -147,6 +150,7 @@ def test_metrics_count_what_happened_and_nothing_else(home: Home, serve: Callabl
 
     found = _metrics(home)
     assert found["hermesd_tool_inflight"] == 0
+    assert found["hermesd_denials_total"] == 1
     assert found["hermesd_generation"] == daemon.ctl_json("status")["generation"]
     assert found["hermesd_config_last_reload_successful"] == 1
     assert found['hermesd_child_rss_bytes{server="launcher"}'] > 1_000_000
