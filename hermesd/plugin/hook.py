@@ -91,7 +91,7 @@ def hooks_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
             continue
         hook = str((options or {}).get("specname") or name) if marked else name
         if hook not in HOOKS:
-            if marked and options.get("optionalhook"):
+            if options is not None and marked and options.get("optionalhook"):
                 continue
             raise unknown_hook(hook, value)
         if found.setdefault(hook, value) is not value:

@@ -39,6 +39,8 @@ class Look:
     content: Content | None
     unsafe: UnsafeMode | None
     rejections: tuple[Rejection, ...] = ()
+    #: The version of an installed package beside the one that is loaded: a process imports it once.
+    installed: str = ""
 
     @property
     def digest(self) -> str:
@@ -46,7 +48,8 @@ class Look:
         if self.content is not None:
             return self.content.digest
         found = self.found
-        return f"{found.distribution}=={found.version}" if found.origin is Origin.ENTRY_POINT else ""
+        is_installed = found.origin is Origin.ENTRY_POINT and self.manifest is not None
+        return f"{found.distribution}=={found.version}" if is_installed else ""
 
 
 class Stores(Protocol):
@@ -101,6 +104,11 @@ class Placing:
         except PluginError as error:
             return replace(self.base, rejections=(*self.base.rejections, *error.rejections))
         awaiting = (placement.reason, placement.remedy) if placement.reason else None
+        if self.look.installed:
+            reason = (
+                f"restart required: {self.look.installed} is installed, {self.look.found.version} is loaded"
+            )
+            awaiting = (reason, "restart hermesd")
         return replace(
             self.base, run=run, fallback=self._fallback(run, trust, placement, grant), awaiting=awaiting
         )

@@ -16,6 +16,7 @@ from hermesd.access.strict_modes import unsafe_mode
 from hermesd.config.configuration import Configuration
 from hermesd.config.manifest import Manifest, python_manifest, read_manifest
 from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError, Rejection
+from hermesd.model.name import plugin_name_fault
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.folder import MANIFEST
@@ -56,6 +57,7 @@ class SourceReading:
         self._looks: dict[str, Look] = {}
         self._roots: Mapping[Path, Root] = {}
         self._names: dict[str, str] = {}
+        self._imported: dict[str, Found] = {}
         self._manifests: dict[str, Manifest] = {}
 
     async def read(self, *, patient: bool) -> Plan:
@@ -152,8 +154,7 @@ class SourceReading:
             return before
         name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
-            manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
-            return Look(found, manifest.name, manifest, None, None)
+            return self._look_at_installed(found)
         if found.unsupported or found.path is None or found.root is None:
             return Look(found, name, None, None, None)
         try:
@@ -167,6 +168,18 @@ class SourceReading:
             rejection = Rejection(name, str(error), remedy, str(found.path))
             return Look(found, name, None, None, None, (rejection,))
         return Look(found, manifest.name, manifest, content, unsafe)
+
+    def _look_at_installed(self, found: Found) -> Look:
+        """An installed package as it was when this process imported it: another version needs a restart."""
+        imported = self._imported.get(found.unit, found)
+        serving = replace(found, version=imported.version, reference=imported.reference)
+        name = found.entry_point.lower()
+        if (problem := plugin_name_fault(name)) is not None:
+            rejection = Rejection(name, f"{found.label}: the entry point's name: {problem}", "rename it")
+            return Look(found, name, None, None, None, (rejection,))
+        manifest = Manifest(name, serving.version, entry=serving.reference)
+        newer = found.version if serving != found else ""
+        return Look(serving, name, manifest, None, None, installed=newer)
 
     def _manifest(self, content: Content, path: Path) -> Manifest:
         """The manifest of a content, from the content store alone. Faults name the operator's own path."""
@@ -209,6 +222,10 @@ class SourceReading:
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
         at = {name: unit for unit, name in self._names.items()}
         self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
+        for name, _, _ in entries:
+            look = self._looks.get(at.get(name, ""))
+            if look is not None and look.found.origin is Origin.ENTRY_POINT:
+                self._imported.setdefault(look.found.unit, look.found)
         configuration = self._configuration
         if configuration is None:
             return
