@@ -304,3 +304,29 @@ def test_a_tool_has_threads_for_as_many_calls_as_it_says(
     with daemon.client() as client, ThreadPoolExecutor(30) as crowd:
         results = list(crowd.map(lambda _: client.call_tool("crowd.meet_others", {}), range(30)))
     assert {each.code for each in results} == {"OK"}
+
+
+@pytest.mark.promise("SEE-13")
+def test_one_busy_thread_does_not_make_all_others_wait_and_start_up_is_collected_once(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    code = """
+    import gc
+    import sys
+    from hermesd.plugin import tool
+
+    @tool(side_effects="none")
+    def tell_tuning() -> dict:
+        return {"switch_s": sys.getswitchinterval(), "frozen": gc.get_freeze_count() > 1000}
+    """
+    home.configure(
+        trusted={
+            "near": {"follow": True},
+            "far": {"follow": True, "isolation": "process"},
+        }
+    )
+    home.plugin("near", code)
+    home.plugin("far", code)
+    daemon = serve()
+    for name in ("near", "far"):
+        assert daemon.call(f"{name}.tell_tuning") == {"switch_s": pytest.approx(0.001), "frozen": True}
