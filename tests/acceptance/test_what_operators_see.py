@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.harness import Daemon, Home, cli, eventually
@@ -31,7 +32,11 @@ ASKS = "permissions: {secrets: [WORD], calls: ['text.*']}\n"
 
 
 def _plugin(daemon: Daemon, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = daemon.ctl_json("plugins", "show", name)["plugin"]
+    with daemon.client() as client:
+        answer = client.get_plugin(name).plugin
+    found: dict[str, Any] = MessageToDict(
+        answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hermesd.clock import SystemClock, uuid7
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.status import ReloadReport
 from hermesd.reload.drain import MAX_DRAINING, Drainer
@@ -65,7 +66,7 @@ class Core:
             return await self.reloader.reload(**how)
 
     async def call(self, tool: str, **arguments: object) -> Result:
-        request_id = self.dispatcher.new_request_id()
+        request_id = uuid7(SystemClock())
         request = CallRequest(tool, json.dumps(arguments), request_id, OPERATOR, timeout_ms=20_000)
         return await self.dispatcher.call(request)
 
