@@ -129,13 +129,19 @@ class Metrics:
         )
         build.labels(__version__, platform.python_version()).set(1)
 
-    def call_started(self, tool: str, source: str) -> None:
-        """A call begins. Each one must be followed by exactly one `call_finished`."""
+    def call_started(self) -> None:
+        """A tool begins to run. Each one must be followed by exactly one `call_finished`."""
         self._inflight.inc()
 
-    def call_finished(self, tool: str, source: str, code: str, seconds: float, queued_s: float) -> None:
-        """A call ended with `code` after `seconds`, of which `queued_s` were spent waiting."""
-        self._inflight.dec()
+    def call_finished(
+        self, tool: str, source: str, code: str, seconds: float, queued_s: float, *, entered: bool = True
+    ) -> None:
+        """A call ended with `code` after `seconds`, of which `queued_s` were spent waiting.
+
+        `entered`: it had been told by `call_started`; False for one that was refused before.
+        """
+        if entered:
+            self._inflight.dec()
         self._calls.labels(self._tool_label(tool, source, code), source, code).inc()
         self._duration.labels(source).observe(max(0.0, seconds))
         self._queued.observe(max(0.0, queued_s))

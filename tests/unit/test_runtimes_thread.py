@@ -192,3 +192,21 @@ async def test_work_that_does_not_end_is_left_behind_in_time() -> None:
         await run_in_thread(lambda: gate.wait(WAIT_S), "test-stuck", 0.01)
     gate.set()
     join("test-stuck")
+
+
+@pytest.mark.promise("HOS-1")
+def test_a_job_that_raises_costs_the_pool_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    pool = ThreadPool("plugin-x", 1)
+
+    def fail() -> None:
+        raise SystemExit(3)
+
+    for _ in range(3):
+        pool.submit(fail)
+    done = threading.Event()
+    pool.submit(done.set)
+    assert done.wait(5)
+    assert caplog.text.count("SystemExit: 3") == 3
+    pool.close()
+    join("plugin-x")
+    assert pool.threads == 0
