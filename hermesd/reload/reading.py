@@ -119,12 +119,13 @@ class SourceReading:
             for found in scan.found:
                 if found.unit not in unsettled:
                     looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
-            for unit, before in self._looks.items():
-                if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
-                    looks[unit] = before
-            for unit in scan.held.keys() - looks.keys():
+            for unit in scan.held.keys() - unsettled:
                 if (look := self._served_before(unit)) is not None:
                     looks[unit] = look
+            for unit, before in self._looks.items():
+                hidden = unit not in scan.held and unit not in looks and scan.is_uncertain(unit)
+                if unit in unsettled or hidden:
+                    looks[unit] = before
         self._looks, self._roots = looks, roots
         return list(looks.values())
 
@@ -133,7 +134,7 @@ class SourceReading:
         return root is None or self._roots.get(root) == roots.get(root)
 
     def _served_before(self, unit: str) -> Look | None:
-        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        """A unit that cannot be judged, if it ever served: what served last goes on, as after a restart."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
         name = self._known_name(found)
