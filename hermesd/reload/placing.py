@@ -163,9 +163,10 @@ class Placing:
         spec = self._spec(manifest, digest, root, settings=settings, secrets=secrets)
         sealed = {each: hashlib.sha256(value.encode()).hexdigest() for each, value in secrets.items()}
         budget = self.configuration.defaults.description_chars
-        key = digest_of(
-            [digest, where, settings, sealed, permissions.calls, spec.max_stray_threads, budget.max]
-        )
+        # Whatever an instance is made with: a live setting that is missing here would be a dead one.
+        limits = [spec.max_concurrency, spec.close_timeout_s, spec.max_stray_threads, budget.warn, budget.max]
+        idle_s = spec.idle_stop_s if where == "worker" else 0
+        key = digest_of([digest, where, settings, sealed, permissions.calls, limits, idle_s])
         granted = permissions.as_json()
         return Run(spec, where, key, permissions.calls, manifest.exclusive, budget, granted)
 
