@@ -50,6 +50,7 @@ from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
 from hermesd.systemd.watchdog import keep_alive
 from hermesd.telemetry.event import EventLog
+from hermesd.telemetry.guard import LogGuard
 from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
@@ -135,7 +136,8 @@ class Daemon:
         )
         self._watching = False
         self._rpc: RpcServer | None = None
-        self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
+        self._lag = LoopLag(clock, self._loop_ran, lagged=self._lagged)
+        self._log_guard = LogGuard()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
@@ -146,6 +148,7 @@ class Daemon:
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
+            self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 administration = self._administration(reloader)
@@ -407,6 +410,13 @@ class Daemon:
             self._events.emit("watcher_recovered", "")
         else:
             self._events.emit("watcher_degraded", "", reason)
+
+    def _loop_ran(self, lag_s: float) -> None:
+        """Twice a second."""
+        self._metrics.loop_lag(lag_s)
+        if changed := self._log_guard.restore():
+            told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
+            self._events.emit("log_restored", "", told)
 
     def _lagged(self, seconds: float) -> None:
         suspects = sorted(
