@@ -181,7 +181,7 @@ class _Workshop:
                 owner.arrived(outcome, goal.run, ())
                 warnings.extend(self._lints(outcome, goal))
             elif outcome is not None and goal.run is not None:
-                owner.arrived(None, goal.run, _rejections(name, outcome))
+                owner.arrived(None, goal.run, goal.located(_rejections(name, outcome)))
             else:
                 warnings.extend(_unrun(goal))
             rejected.extend(owner.rejections)

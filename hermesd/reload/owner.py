@@ -156,6 +156,8 @@ class Owner:
         vitals = instance.runtime.vitals() if instance is not None else None
         tools = instance.tools if instance is not None else {}
         warnings = [f"{name}: {each}" for name, parsed in tools.items() for each in parsed.warnings]
+        if instance is not None and not tools:
+            warnings.append("offers no tool: mark its functions with @tool, or give them in hermesd_tools")
         return PluginStatus(
             name=self.name,
             version=self.run.spec.version if self.run is not None else goal.version,
@@ -175,4 +177,5 @@ class Owner:
             pid=vitals.pid if vitals is not None else 0,
             files=goal.files,
             permissions_json=canonical_json(goal.permissions),
+            granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )
