@@ -102,7 +102,7 @@ def test_a_reload_that_changes_the_sockets_permissions_answers_its_own_asker(
 def test_listings_and_calls_do_not_wait_for_a_plugin_that_is_slow_to_prepare(
     home: Home, serve: Serve
 ) -> None:
-    """caddy#5628: one mutex for reading the current state and for making the next.
+    """caddy#5628, caddy#5645: one mutex for reading the current state and for making the next.
 
     home-assistant/core#113169, #116188, #179092: a blocking import on the loop.
     langgenius/dify-plugin-daemon#336: one plugin that is never ready holds up the others.
