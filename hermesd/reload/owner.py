@@ -36,6 +36,8 @@ class Owner:
         self._failed_key = ""
         self._failures: tuple[Rejection, ...] = ()
         self._clock = clock
+        #: It was stopped for a successor that has not arrived yet.
+        self.made_way = False
         self._standing = Standing(State.PENDING, clock.now())
 
     def needs(self, run: Run, *, retry: bool) -> bool:
@@ -65,6 +67,7 @@ class Owner:
     def rest(self) -> None:
         """Serve no more: the goal says that the plugin does not run."""
         self.instance = self.run = None
+        self.made_way = False
         self.committed = self.goal.idle
 
     def resting(self, instance: Instance) -> Slice:
@@ -82,6 +85,7 @@ class Owner:
         With failures the goal's own run was refused, and `run` is what serves in its place.
         """
         self.preparation = None
+        self.made_way = False
         goal_key = self.goal.run.key if self.goal.run is not None else ""
         self._failed_key = goal_key if failures else ""
         self._failures = tuple(failures)

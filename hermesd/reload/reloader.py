@@ -283,8 +283,20 @@ class Reloader:
     async def _stand_down(self, owner: Owner, instance: Instance) -> None:
         """Stop what serves before its successor starts: both at once could not hold what is exclusive."""
         owner.instance = None
+        owner.made_way = True
         self._registry.commit({owner.name: owner.resting(instance)})
         await self._drainer.retire(instance)
+
+    async def _revive(self, owner: Owner) -> Instance | None:
+        """Make again what made way for a successor that does not come after all."""
+        owner.made_way = False
+        if owner.run is None:
+            return None
+        try:
+            return await self._preparer.prepare(Preparation(owner.goal, owner.run), owner.run, {})
+        except Exception as error:  # noqa: BLE001 - what cannot come back is told, and stops nothing else
+            self._listener.tell("plugin_rejected", owner.name, f"does not come back: {error}")
+            return None
 
     def _refusals(self, run: _Pass) -> tuple[Rejection, ...]:
         ended = [each.task for each in run.preparations.values() if each.task.done()]
@@ -301,6 +313,14 @@ class Reloader:
             made = await preparation.task
             if made.instance is not None:
                 await made.instance.runtime.close()
+        changes: dict[str, Slice | None] = {}
+        for name in run.preparations:
+            owner = self._owners.get(name)
+            if owner is not None and owner.made_way:
+                owner.instance = await self._revive(owner)
+                changes[name] = owner.slice()
+        if changes:
+            self._registry.commit(changes)
 
     async def _commit_pass(self, run: _Pass) -> None:
         ask, plan = run.ask, run.plan
@@ -315,6 +335,10 @@ class Reloader:
             owner.aim(goal)
             preparation = run.preparations.get(name)
             if preparation is None:
+                if owner.made_way and owner.preparation is None and goal.idle is None:
+                    # Its successor was called off, and what is there now cannot be read.
+                    owner.instance = await self._revive(owner)
+                    self._registry.commit({name: owner.slice()})
                 continue
             owner.preparation = preparation
             if preparation.task.done():
@@ -354,6 +378,8 @@ class Reloader:
             if each.instance is not None:
                 changes[name] = owner.slice()
                 retired.extend([before] if before is not None else [])
+            elif before is None and name in self._registry.catalogue.slices:
+                changes[name] = owner.slice()  # it made way in vain
         for name, owner in self._owners.items():
             if owner.goal.idle is not None and owner.committed != owner.goal.idle and name not in gone:
                 retired.extend([owner.instance] if owner.instance is not None else [])
@@ -384,7 +410,10 @@ class Reloader:
                 if each.instance is not None:
                     await each.instance.runtime.close()
                 rejection = Rejection(name, f"cannot be recorded: {error.message}", error.remedy)
-                refused[name] = Made(each.run, None, (*each.failures, rejection))
+                owner = self._owners[name]
+                old = await self._revive(owner) if owner.made_way else None
+                run = owner.run if old is not None and owner.run is not None else each.run
+                refused[name] = Made(run, old, (*each.failures, rejection))
             return refused
         return made
 

@@ -174,6 +174,37 @@ def hermesd_shutdown(ctx):
     eventually(lambda: daemon.plugin("porter").state in ("degraded", "rejected"))
 
 
+def test_what_made_way_comes_back_when_its_successor_is_not_committed(home: Home, serve: Serve) -> None:
+    home.configure(
+        trusted={"alone": {"follow": True}, "bad": {"follow": True}}, watch=False, prepare_timeout_s=10
+    )
+    out = home.path / "hooks"
+    exclusive = "exclusive: ['port:7']\n"
+    home.plugin("alone", hooks(out), manifest=exclusive)
+    daemon = serve()
+    home.plugin("alone", hooks(out), manifest=exclusive, version="2.0.0")
+    home.plugin("bad", "raise ValueError('no')\n")
+    answer = daemon.reload(atomic=True)
+    assert [each.name for each in answer.rejected] == ["bad"]
+    assert not answer.changed
+    assert daemon.call("alone.use_client") == "client of 1.0.0"
+    assert daemon.plugin("alone").state == "ready"
+    opened = [each for each in out.read_text().splitlines() if each.startswith(("startup", "shutdown"))]
+    assert opened[:2] == ["startup 1.0.0", "shutdown 1.0.0"]
+    assert opened[-1] == "startup 1.0.0"
+
+    # Called off while it starts, by content that cannot be read.
+    slow = hooks(out).replace('note(f"startup', 'import time; time.sleep(4); note(f"startup')
+    home.plugin("alone", slow, manifest=exclusive, version="3.0.0")
+    answer = daemon.reload(no_wait=True)
+    assert "alone" in answer.pending
+    home.replace(home.plugins / "alone" / "plugin.yaml", "name: [\n")
+    answer = daemon.reload(no_wait=True)
+    assert "alone" in {each.name for each in answer.rejected}
+    assert daemon.call("alone.use_client") == "client of 1.0.0"
+    assert daemon.plugin("alone").state == "degraded"
+
+
 def test_a_tool_waits_for_what_it_depends_on_and_is_blocked_by_name_while_that_is_away(
     home: Home, serve: Serve
 ) -> None:
