@@ -9,7 +9,8 @@ VENV ?= .venv
 BIN ?= $(VENV)/bin
 DATA ?= .demo
 ARGS ?=
-PYTEST = $(BIN)/python -m pytest -p no:cacheprovider
+# A test that hangs shows where, and ends the run instead of the reader's patience.
+PYTEST = $(BIN)/python -m pytest -p no:cacheprovider -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -17,13 +17,16 @@ from tools.tree import ROOT, files, report
 # Each pattern is written so that it does not match itself.
 _BANNED = (
     (re.compile(r"/home/[a-z_][a-z0-9_-]*/", re.IGNORECASE), "a path of somebody's home"),
-    (re.compile(r"/root/[\w.]"), "a path of somebody's home"),
+    (re.compile(r"(?<!\w)/root/[\w.]"), "a path of somebody's home"),
     (
         re.compile(r"\b(?:issue|ticket|part)s? #?\d+\b", re.IGNORECASE),
         "the number of a ticket or work package",
     ),
     (re.compile(r"\bpyp[i]\.org|\bpythonhoste[d]\.org|\bnpmj[s]\.org", re.IGNORECASE), "a registry's host"),
-    (re.compile(r"\b(?:registry|mirror|proxy|index)\.[a-z0-9-]+\.[a-z]{2,}\b"), "a registry's host"),
+    (
+        re.compile(r"\b(?:registry|mirror|proxy|index)\.[a-z0-9-]+\.(?:com|org|net|io|dev|cn)\b"),
+        "a registry's host",
+    ),
     (re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b"), "unfinished work"),
 )
 #: Folders that every machine has; the texts may speak of them wherever the checkout lies.

@@ -16,8 +16,8 @@ from hermesd.terminal.screen import Screen
     help="""Load the plugin at PATH as the daemon would, and lint its tools.
 
 PATH is a folder with plugin.yaml or a single .py file. A plugin that is not trusted is only read, unless you
-say with --trust that its code may run here. With --call the examples of tools without side effects are run. Exit status 1 when the plugin would be rejected; warnings
-alone are no failure.""",
+say with --trust that its code may run here. With --call the examples of tools without side effects are run.
+Exit status 1 when the plugin would be rejected; warnings alone are no failure.""",
     short_help="Load a plugin as the daemon would, and lint it.",
 )
 @click.argument("path", type=click.Path(exists=True, path_type=Path))

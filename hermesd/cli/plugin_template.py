@@ -75,12 +75,14 @@ def make_greeting(
 _TEST = Template('''\
 """Tests of the $name plugin: they need no daemon. Run them with pytest."""
 
+from pathlib import Path
+
 import pytest
 
 from hermesd.plugin import ToolError
-from hermesd.plugin.testing import call
+from hermesd.plugin.testing import call, load
 
-from $module import make_greeting
+make_greeting = load(Path(__file__).parent).make_greeting
 
 
 def test_a_greeting_names_whom_it_greets():

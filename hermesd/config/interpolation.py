@@ -7,7 +7,7 @@ for `${`. `${env:NAME}` is what other programs write for `${NAME}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hermesd.config.effective import SECRET_WORDS
@@ -56,8 +56,12 @@ class ReferenceFault(Exception):  # noqa: N818 - collected with its key and repo
 class Interpolation:
     """One file's references. `faults` collects (path, problem, remedy); `files` what `${file:…}` read."""
 
-    def __init__(self, environ: Mapping[str, str], base: Path) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], base: Path, held: Callable[[Path], bytes | None] = lambda _: None
+    ) -> None:
+        """`held` answers for files whose content was taken before, such as a service's credentials."""
         self._environ = environ
+        self._held = held
         self._base = base
         self.faults: list[tuple[PathParts, str, str]] = []
         self.files: list[Path] = []
@@ -129,7 +133,8 @@ class Interpolation:
             raise ReferenceFault("${file:} names no file", "write ${file:PATH}")
         path = self._base / name
         try:
-            data = read_bounded(path, MAX_FILE_BYTES)
+            held = self._held(path)
+            data = read_bounded(path, MAX_FILE_BYTES) if held is None else held
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             raise ReferenceFault(f"the file {path} is no text in UTF-8", "save it as UTF-8") from None

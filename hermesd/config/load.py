@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,19 +38,29 @@ def find_config(explicit: Path | None, environ: Mapping[str, str], is_root: bool
 
 
 def load_configuration(
-    path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
+    held: Callable[[Path], bytes | None] = lambda _: None,
 ) -> Configuration:
     """Read `path` and what it includes; None: the built-in defaults. Raises ConfigError with every fault.
 
     `overrides` are dotted keys of the command line; their paths are relative to the working folder.
+    `defaults` are dotted keys that hold where nobody says anything, because they depend on the environment.
+    `held` answers for files of `${file:PATH}` whose content was taken before.
     """
-    reading = _Reading(environ)
+    reading = _Reading(environ, held)
     if path is not None:
         reading.read(path if path.is_absolute() else _working_folder() / path, ())
     merged = Merged(TABLE)
     for loaded in reading.loaded:
         merged.add(loaded)
     _raise(reading.faults + merged.faults)
+    for key, value in (defaults or {}).items():
+        if not _is_set(merged.value, tuple(key.split("."))):
+            _override(merged, tuple(key.split(".")), value)
     overridden = frozenset(tuple(key.split(".")) for key in overrides or {})
     for key, value in (overrides or {}).items():
         _override(merged, tuple(key.split(".")), value)
@@ -87,6 +97,7 @@ class _Reading:
     """The files read so far, in the order in which they are merged."""
 
     environ: Mapping[str, str]
+    held: Callable[[Path], bytes | None]
     loaded: list[Loaded] = field(default_factory=list)
     faults: list[Rejection] = field(default_factory=list)
     warnings: list[Rejection] = field(default_factory=list)
@@ -114,7 +125,7 @@ class _Reading:
             self._include(loaded, (*above, os.path.realpath(path)))
 
     def _mapping(self, document: Document, path: Path) -> Mapping[str, object] | None:
-        interpolation = Interpolation(self.environ, path.parent)
+        interpolation = Interpolation(self.environ, path.parent, self.held)
         value = interpolation.apply(document.value)
         self.referenced.extend(interpolation.files)
         for at, problem, remedy in interpolation.faults:
@@ -190,6 +201,14 @@ def _working_folder() -> Path:
     except OSError as error:
         reason = f"the working folder {trouble(error)}"
         raise ConfigError([Rejection("working folder", reason, "give absolute paths")]) from None
+
+
+def _is_set(node: object, path: PathParts) -> bool:
+    for part in path:
+        if not isinstance(node, Mapping) or part not in node:
+            return False
+        node = node[part]
+    return True
 
 
 def _is_below(path: PathParts, tops: frozenset[PathParts]) -> bool:

@@ -53,6 +53,15 @@ def listen_address(environ: Mapping[str, str], is_root: bool) -> str | None:
     return f"unix:{Path(user) / 'hermesd' / SOCKET}" if user.startswith("/") else None
 
 
+def plugin_dirs(explicit: Path | None, environ: Mapping[str, str], is_root: bool) -> tuple[str, ...]:
+    """Where plugins are dropped when nobody says: `plugins` in the usual folder of the configuration.
+
+    None when a configuration file was named: then it alone says where plugins are.
+    """
+    folder = config_folder(environ, is_root)
+    return () if is_config_named(explicit, environ) or folder is None else (str(folder / "plugins"),)
+
+
 def client_addresses(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Where a client looks for the daemon, in order: the first whose socket exists.
 

@@ -104,7 +104,12 @@ _SERVER = (
 _PLUGINS = (
     Key("plugins", None, "live", "Where plugins come from and which of them are trusted."),
     Key(
-        "plugins.dirs", ListOf(FilePath()), "live", "Folders to look for drop-in plugins in.", (), joins=True
+        "plugins.dirs",
+        ListOf(FilePath()),
+        "live",
+        "Folders of drop-in plugins. When no configuration file is named: `plugins` in its usual folder.",
+        (),
+        joins=True,
     ),
     Key(
         "plugins.entry_points",

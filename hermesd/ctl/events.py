@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from hermesd.api.v1 import admin_pb2
 from hermesd.ctl.connection import connect
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
+from hermesd.model.text import pairs
 from hermesd.terminal.screen import Screen
 
 
@@ -41,6 +44,12 @@ def events(ctx: click.Context, follow: bool, lines: int, after_seq: int | None) 
 
 
 def show_event(screen: Screen, event: admin_pb2.Event) -> None:
-    """`time kind subject: message` on one line."""
-    what = " ".join(each for each in (event.subject, event.message) if each)
+    """`time kind subject: message` on one line; without a message the fields tell what happened."""
+    told = event.message or pairs(_fields(event))
+    what = ": ".join(each for each in (event.subject, told) if each)
     screen.line(f"{time_text(event.at)} {event.kind:<18} {what}".rstrip())
+
+
+def _fields(event: admin_pb2.Event) -> dict[str, object]:
+    fields = json.loads(event.fields_json or "{}")
+    return fields if isinstance(fields, dict) else {}

@@ -45,7 +45,7 @@ def reload(
 def show_reload(screen: Screen, answer: admin_pb2.ReloadResponse) -> None:
     """The diff for people: what changed by name, what stayed by number, what was refused with its place."""
     show_rejections(screen, answer.rejected)
-    show_rejections(screen, answer.notices, style="yellow")
+    show_rejections(screen, answer.notices, style="yellow", kind="warning: ")
     for word, names in (
         ("added", answer.added),
         ("changed", answer.changed),

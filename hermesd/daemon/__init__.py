@@ -12,12 +12,14 @@ from pathlib import Path
 from hermesd.clock import SystemClock
 from hermesd.config.configuration import Configuration
 from hermesd.config.load import find_config, load_configuration
-from hermesd.config.places import data_dir, listen_address
+from hermesd.config.places import config_path, data_dir, listen_address, plugin_dirs
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
+from hermesd.model.text import clean
 from hermesd.store.layout import DataDir
 from hermesd.store.lock import DataDirLock
 from hermesd.supervise.launcher import Launcher
+from hermesd.systemd.credential import Credentials
 from hermesd.telemetry.log import configure
 
 #: How long a thread may hold the interpreter before another gets it: one CPU-bound plugin thread must
@@ -38,29 +40,31 @@ def run(options: ServeOptions) -> int:
     try:
         configure(options.log_format or "text", options.log_level or "info", sys.stderr)
         return _serve(options)
-    except ConfigError as error:
-        for rejection in error.rejections:
-            print(f"hermesd: {rejection}", file=sys.stderr)  # noqa: T201 - the command line's own words
-    except HermesdError as error:
-        _tell(error)
-    except BaseExceptionGroup as group:
-        # What ends a task group comes wrapped; an address that is taken is no less our own answer for that.
-        ours, others = group.split(HermesdError)
-        if ours is None or others is not None:
+    except (HermesdError, OSError) as error:
+        words = _words(error)
+    except ExceptionGroup as group:
+        # Life in a task group wraps what ended it. What is ours, or the system's, needs no traceback.
+        ends = list(_leaves(group))
+        if not all(isinstance(each, HermesdError | OSError) for each in ends):
             raise
-        for each in _leaves(ours):
-            _tell(each)
+        words = [word for each in ends for word in _words(each)]
+    for word in words:
+        print(f"hermesd: {clean(word)}", file=sys.stderr)  # noqa: T201 - the command line's own words
     return 1
 
 
-def _tell(error: HermesdError) -> None:
-    remedy = f" ({error.remedy})" if error.remedy else ""
-    print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - the command line's own words
+def _words(error: Exception) -> list[str]:
+    """What ended the daemon, for the operator to read."""
+    if isinstance(error, ConfigError):
+        return [str(rejection) for rejection in error.rejections]
+    if isinstance(error, HermesdError):
+        return [f"{error.message} ({error.remedy})" if error.remedy else error.message]
+    return [str(error)]
 
 
-def _leaves(group: BaseExceptionGroup[HermesdError]) -> Iterator[HermesdError]:
+def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
     for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
+        if isinstance(each, ExceptionGroup):
             yield from _leaves(each)
         else:
             yield each
@@ -68,10 +72,18 @@ def _leaves(group: BaseExceptionGroup[HermesdError]) -> Iterator[HermesdError]:
 
 def _serve(options: ServeOptions) -> int:
     clock = SystemClock()
-    path = find_config(options.config, os.environ, os.geteuid() == 0)
+    is_root = os.geteuid() == 0
+    credentials = Credentials.from_environ(os.environ)
 
     def load() -> Configuration:
-        return load_configuration(path, environ=os.environ, overrides=_overrides(options))
+        # Looked for each time: a daemon that was started without a file finds the one made later.
+        return load_configuration(
+            find_config(options.config, os.environ, is_root),
+            environ=os.environ,
+            overrides=_overrides(options),
+            defaults={"plugins.dirs": list(plugin_dirs(options.config, os.environ, is_root))},
+            held=credentials.read,
+        )
 
     configuration = load()
     directory = DataDir(_data_dir(configuration))
@@ -88,7 +100,7 @@ def _serve(options: ServeOptions) -> int:
             daemon = Daemon(
                 load=load,
                 configuration=configuration,
-                path=path,
+                candidates=config_path(options.config, os.environ, is_root),
                 directory=directory,
                 addresses=addresses,
                 launcher=launcher,

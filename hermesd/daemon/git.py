@@ -7,15 +7,35 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hermesd.clock import Clock
 from hermesd.errors import LauncherError
 from hermesd.supervise.launcher import Launcher
 
 TIMEOUT_S = 3.0
+#: An answer is given again for so long: `status` in a loop must not start processes in a loop.
+FRESH_S = 5.0
 MAX_OUTPUT = 64 * 1024
 
 
-async def git_state(folder: Path, launcher: Launcher) -> Mapping[str, object] | None:
-    """`{commit, dirty}`, or None outside of a work tree, without git, or when it does not answer in 3 s."""
+class WorkTree:
+    """The git work tree that the configuration file lies in, if it does."""
+
+    def __init__(self, configuration: Path | None, launcher: Launcher, clock: Clock) -> None:
+        self._folder = configuration.resolve().parent if configuration is not None else None
+        self._launcher = launcher
+        self._clock = clock
+        self._answer: Mapping[str, object] | None = None
+        self._until = float("-inf")
+
+    async def state(self) -> Mapping[str, object] | None:
+        """`{commit, dirty}`, at most 5 s old; None outside of a work tree or when git does not answer."""
+        if self._folder is not None and self._clock.monotonic() >= self._until:
+            self._answer = await _state(self._folder, self._launcher)
+            self._until = self._clock.monotonic() + FRESH_S
+        return self._answer
+
+
+async def _state(folder: Path, launcher: Launcher) -> Mapping[str, object] | None:
     if not any((above / ".git").exists() for above in (folder, *folder.parents)):
         return None
     commit = await _git(folder, launcher, "rev-parse", "HEAD")
@@ -43,7 +63,7 @@ async def _git(folder: Path, launcher: Launcher, *words: str) -> str | None:
         await child.kill_tree(0.0)
         return None
     finally:
-        os.close(child.stdout_fd)
+        child.close()
     return output.decode("utf-8", "replace") if status.code == 0 else None
 
 

@@ -11,17 +11,18 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.administration import Administration
-from hermesd.daemon.git import git_state
+from hermesd.daemon.exposition import Exposition
+from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
+from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan, Run
 from hermesd.reload.preparation import Preparer
@@ -53,6 +54,7 @@ from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
 from hermesd.telemetry.routing import routed
+from hermesd.version import __version__
 
 if TYPE_CHECKING:
     from hermesd.http.server import HttpServer
@@ -74,7 +76,7 @@ class Daemon:
         *,
         load: Callable[[], Configuration],
         configuration: Configuration,
-        path: Path | None,
+        candidates: Sequence[Path],
         directory: DataDir,
         addresses: Sequence[str],
         launcher: Launcher,
@@ -82,7 +84,7 @@ class Daemon:
     ) -> None:
         self._boot = configuration
         self._configuration = configuration
-        self._path = path
+        self._candidates = tuple(candidates)
         self._directory = directory
         self._addresses = tuple(addresses)
         self._launcher = launcher
@@ -93,6 +95,8 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="hermesd-reload")
+        # Apart from reading: looking at the daemon must not wait for a plugin that is being copied.
+        self._desk = ThreadPoolExecutor(1, thread_name_prefix="hermesd-desk")
         log_dir = configuration.telemetry.log_dir or directory.logs
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
@@ -130,19 +134,22 @@ class Daemon:
             on_degraded=self._watcher_degraded,
         )
         self._watching = False
+        self._rpc: RpcServer | None = None
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
-        self._events.emit("daemon_started", "", pid=os.getpid(), data_dir=str(self._directory.root))
+        told = f"hermesd {__version__}, pid {os.getpid()}, data in {self._directory.root}"
+        self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
         with contextlib.ExitStack() as undo:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
+            undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 administration = self._administration(reloader)
-                server = self._server(reloader, administration)
+                server = self._rpc = self._server(reloader, administration)
                 await server.start()
                 background = [
                     tasks.create_task(self._lag.run(), name="loop lag"),
@@ -161,8 +168,7 @@ class Daemon:
                         http.stop()
                 finally:
                     undo_signals()
-                    # After a start that failed half way; stopped already otherwise.
-                    await server.stop(0)
+                    await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
                     await self._watcher.close()
                     for task in background:
                         task.cancel()
@@ -176,7 +182,9 @@ class Daemon:
         self._stopping.set()
 
     def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
-        listener = ReloadListener(self._events, self._metrics, self._dispatcher, self._planned)
+        listener = ReloadListener(
+            self._events, self._metrics, self._registry, self._dispatcher, self._planned
+        )
         return Reloader(
             reading=self._reading,
             preparer=Preparer(self._runtime, self._clock),
@@ -203,12 +211,17 @@ class Daemon:
             metrics=self._metrics,
             watcher=self._watcher,
             lag=self._lag,
-            executor=self._executor,
+            executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
-            git=partial(git_state, (self._path or Path.cwd()).resolve().parent, self._launcher),
+            work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
             stop=self.stop,
+            serving=self._tell_health,
         )
+
+    async def _tell_health(self, serving: bool) -> None:
+        if self._rpc is not None:
+            await self._rpc.set_serving(serving)
 
     def _server(self, reloader: Reloader, administration: Administration) -> RpcServer:
         limits = self._boot.server.limits
@@ -236,7 +249,7 @@ class Daemon:
         http = HttpServer(
             self._boot.server.http,
             administration=administration,
-            metrics=self._metrics,
+            metrics=Exposition(self._metrics, administration.children, self._desk),
             metrics_open=self._boot.telemetry.metrics_open,
         )
         http.bind()
@@ -248,14 +261,16 @@ class Daemon:
         self, reloader: Reloader, administration: Administration, server: RpcServer
     ) -> None:
         self._registry.switch_off(administration.switched_off())
-        await server.set_serving(True)
-        self._notifier.ready("loading plugins")
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
         gc.collect()
         gc.freeze()
-        state = f"{len(self._registry.catalogue.tools)} tools, {len(report.rejected)} rejected"
-        self._notifier.status(state)
+        entries = self._registry.catalogue.tools.values()
+        ready = sum(each.standing().state is State.READY for each in entries)
+        state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
+        # Not before: what waits for readiness calls tools next.
+        await server.set_serving(True)
+        self._notifier.ready(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
 
     async def _watch(self, reloader: Reloader) -> None:
@@ -266,10 +281,16 @@ class Daemon:
             return  # what a reload's own look finds is that reload's to apply, or, in a rehearsal, nobody's
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
-            try:
-                await reloader.reload(cause="watch", no_wait=True)
-            except HermesdError as error:
-                _log.error("the reload failed: %s", error.message)
+            await self._reload(reloader, "watch", no_wait=True)
+
+    async def _reload(self, reloader: Reloader, cause: str, *, no_wait: bool) -> None:
+        """A pass that nobody waits for: whatever goes wrong with it is told, and the daemon goes on."""
+        try:
+            await reloader.reload(cause=cause, no_wait=no_wait)
+        except HermesdError as error:
+            _log.error("the reload failed: %s", error.message)
+        except Exception:  # noqa: BLE001 - told with its traceback; a daemon outlives its own faults
+            _log.exception("the reload failed")
 
     async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
         timeout_s = self._configuration.server.drain_timeout_s
@@ -300,10 +321,7 @@ class Daemon:
 
         async def reload() -> None:
             with self._notifier.reloading():
-                try:
-                    await reloader.reload(cause="signal")
-                except HermesdError as error:
-                    _log.error("the reload failed: %s", error.message)
+                await self._reload(reloader, "signal", no_wait=False)
 
         async def dump() -> None:
             _log.info("state", extra={"state": await administration.dump_state()})
@@ -361,8 +379,7 @@ class Daemon:
     def _files(self) -> Sequence[Path]:
         configuration = self._configuration
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
-        own = [self._path] if self._path is not None else []
-        return list(dict.fromkeys([*own, *configuration.watched, *included]))
+        return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
         return self._state([source.scan() for source in self._sources(self._configuration)])
@@ -385,4 +402,14 @@ class Daemon:
             self._events.emit("watcher_degraded", "", reason)
 
     def _lagged(self, seconds: float) -> None:
-        self._events.emit("loop_lagged", "", f"the event loop was held up for {seconds:.2f} s")
+        suspects = sorted(
+            {
+                flight.instance.plugin
+                for flight in self._flights
+                if flight.instance is not None and flight.instance.runtime.kind == "inprocess"
+            }
+        )
+        whose = f" while {', '.join(suspects)} ran in process (isolation: process helps)" if suspects else ""
+        self._events.emit(
+            "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
+        )

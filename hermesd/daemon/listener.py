@@ -9,12 +9,15 @@ from hermesd.config.configuration import Configuration
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.status import ReloadReport, State
-from hermesd.reload.goal import Plan
+from hermesd.model.text import short
+from hermesd.reload.goal import Plan, Run
 from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.dispatcher import Dispatcher
+from hermesd.serving.instance import Instance
 from hermesd.serving.policy import CallPolicy
+from hermesd.serving.registry import Registry
 from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
@@ -47,7 +50,7 @@ class CallListener:
         self.total = 0
 
     def started(self, entry: Entry) -> None:
-        self._metrics.call_started(entry.definition.name, entry.source)
+        self._metrics.call_started()
 
     def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None:
         self.total += 1
@@ -56,8 +59,9 @@ class CallListener:
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(
-            tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000
-        )
+            tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000,
+            entered=result.attempts > 0,
+        )  # fmt: skip
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug(
                 "%s %s",
@@ -109,15 +113,18 @@ class ReloadListener:
         self,
         events: EventLog,
         metrics: Metrics,
+        registry: Registry,
         dispatcher: Dispatcher,
         planned: Callable[[Plan], None],
     ) -> None:
         self._events = events
         self._metrics = metrics
+        self._registry = registry
         self._dispatcher = dispatcher
         self._planned = planned
         self._told: frozenset[Rejection] = frozenset()
         self._goals: Mapping[str, str] = {}
+        self._waiting: Mapping[str, tuple[str, str]] = {}
         self._config_digest = ""
 
     def planned(self, plan: Plan) -> None:
@@ -125,38 +132,54 @@ class ReloadListener:
         if plan.configuration.digest != self._config_digest:
             self._config_digest = plan.configuration.digest
             files = [str(path) for path in plan.configuration.files]
-            self._events.emit("config_loaded", "", digest=plan.configuration.digest, files=files)
+            told = ", ".join(files) or "no file: built-in defaults"
+            self._events.emit("config_loaded", "", told, digest=plan.configuration.digest, files=files)
         self._tell_rejections(
             (*plan.rejections, *(each for goal in plan.goals.values() for each in goal.rejections))
         )
         self._tell_goals(plan)
+        self._tell_waiting(plan)
         self._planned(plan)
 
     def committed(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
+        # Here and not at the end of a pass: what was slow to prepare commits by itself.
+        self._metrics.set_generation(self._registry.catalogue.generation)
         for name in gone:
             self._events.emit("plugin_removed", name)
         for name, each in sorted(made.items()):
             for rejection in each.failures:
                 self._events.emit("plugin_rejected", name, str(rejection))
             if each.instance is not None:
-                spec = each.run.spec
-                self._events.emit(
-                    "plugin_ready", name, version=spec.version, digest=spec.digest,
-                    isolation=ISOLATION[each.run.where], tools=len(each.instance.tools),
-                )  # fmt: skip
+                self._tell_arrival(each.run, each.instance)
                 for tool in each.instance.tools.values():
                     self._events.emit("tool_ready", tool.definition.name, version=tool.definition.version)
                     for warning in tool.warnings:
                         self._events.emit("tool_warning", tool.definition.name, warning)
 
+    def _tell_arrival(self, run: Run, instance: Instance) -> None:
+        spec, standing = run.spec, instance.standing()
+        fields: dict[str, object] = {
+            "version": spec.version, "digest": spec.digest,
+            "isolation": ISOLATION[run.where], "tools": len(instance.tools),
+        }  # fmt: skip
+        if standing.state is State.UNAVAILABLE:
+            fields["remedy"] = standing.remedy
+            self._events.emit("plugin_unavailable", spec.name, standing.reason, **fields)
+            return
+        count = f"{len(instance.tools)} tool{'' if len(instance.tools) == 1 else 's'}"
+        told = f"{spec.version} ({short(spec.digest)}) serves {count}, {ISOLATION[run.where]}"
+        self._events.emit("plugin_ready", spec.name, told, **fields)
+
     def reloaded(self, report: ReloadReport, cause: str) -> None:
+        if report.dry_run:
+            return
         self._metrics.reload_finished(not report.rejected)
-        self._metrics.set_generation(report.generation)
         self._dispatcher.forget_gone_tools()
         self._events.emit(
-            "reload_finished", cause, added=list(report.added), changed=list(report.changed),
-            removed=list(report.removed), pending=list(report.pending), rejected=len(report.rejected),
-            generation=report.generation, duration_ms=round(report.duration_ms, 1),
+            "reload_finished", cause, _outcome(report), added=list(report.added),
+            changed=list(report.changed), removed=list(report.removed), pending=list(report.pending),
+            rejected=len(report.rejected), generation=report.generation,
+            duration_ms=round(report.duration_ms, 1),
         )  # fmt: skip
 
     def tell(self, kind: str, subject: str, message: str = "", /, **fields: object) -> object:
@@ -184,3 +207,28 @@ class ReloadListener:
             if goal.idle is not None and goal.idle.state is State.UNAVAILABLE:
                 self._events.emit("plugin_unavailable", name, goal.idle.reason, remedy=goal.idle.remedy)
         self._goals = goals
+
+    def _tell_waiting(self, plan: Plan) -> None:
+        """Content that waits for the operator while another serves: once, not in every pass."""
+        waiting = {name: goal.awaiting for name, goal in plan.goals.items() if goal.awaiting is not None}
+        for name, (reason, remedy) in waiting.items():
+            if self._waiting.get(name) != (reason, remedy):
+                digest = plan.goals[name].found_digest
+                self._events.emit("plugin_waiting", name, reason, digest=digest, remedy=remedy)
+        self._waiting = waiting
+
+
+def _outcome(report: ReloadReport) -> str:
+    """`generation 3: added orders; 1 rejected; 12 ms`."""
+    parts = [
+        f"{word} {', '.join(names)}"
+        for word, names in (
+            ("added", report.added), ("changed", report.changed), ("removed", report.removed),
+            ("pending", report.pending),
+        )
+        if names
+    ]  # fmt: skip
+    if report.rejected:
+        parts.append(f"{len(report.rejected)} rejected")
+    what = "; ".join(parts) or "nothing changed"
+    return f"generation {report.generation}: {what}; {report.duration_ms:.0f} ms"

@@ -16,6 +16,11 @@ from hermesd.model.schema import Schema, SchemaFault
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
 EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
 
+#: What `timeout_class` may say: the keys of the operator's defaults.timeouts_ms.
+TIMEOUT_CLASSES = (
+    "python", "http", "openapi", "mcp", "composite", "agent", "peer", "container", "batch",
+)  # fmt: skip
+
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
@@ -104,14 +109,21 @@ class Parsed:
 
 
 def parse_definition(
-    raw: Mapping[str, object], *, plugin: str, version: str, file: str = "", line: int = 0
+    raw: Mapping[str, object],
+    *,
+    plugin: str,
+    version: str,
+    file: str = "",
+    line: int = 0,
+    budget: tuple[int, int] = (500, 2000),
 ) -> Parsed:
     """Turn what an author wrote into a definition.
 
+    `budget`: characters of a description from which on it is a warning, and above which it is refused.
     Raises PluginError with every fault, each naming the tool and the field.
     """
     name = str(raw.get("name", ""))
-    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin)]
+    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1])]
     schema: Schema | None = None
     try:
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
@@ -132,7 +144,7 @@ def parse_definition(
             ]
         )
     definition = _build(raw, version)
-    return Parsed(definition, schema, tuple(_warnings(definition)))
+    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])))
 
 
 def _field_faults(raw: Mapping[str, object]) -> list[str]:
@@ -150,8 +162,10 @@ def _field_faults(raw: Mapping[str, object]) -> list[str]:
     return faults
 
 
-def _value_faults(raw: Mapping[str, object], name: str, plugin: str) -> list[str]:
+def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) -> list[str]:
     faults = []
+    if (length := len(str(raw.get("description") or ""))) > most:
+        faults.append(f"description: has {length} characters, and {most} is the most")
     if (fault := tool_name_fault(name, plugin)) is not None:
         faults.append(f"name: {fault}")
     version = raw.get("version")
@@ -160,6 +174,14 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str) -> list[str
     effects = raw.get("side_effects")
     if isinstance(effects, str) and effects not in get_args(SideEffects):
         faults.append(f"side_effects: {effects!r} is none of {', '.join(get_args(SideEffects))}")
+    domain = raw.get("domain")
+    if isinstance(domain, str) and domain != domain_of(name):
+        faults.append(f"domain: {domain!r} is not the part of the name before its first dot")
+    timeouts = raw.get("timeout_class")
+    if isinstance(timeouts, str) and timeouts not in ("", *TIMEOUT_CLASSES):
+        near = nearest(timeouts, TIMEOUT_CLASSES, 1)
+        meant = f", did you mean {near[0]!r}?" if near else f" of {', '.join(TIMEOUT_CLASSES)}"
+        faults.append(f"timeout_class: {timeouts!r} is none{meant}")
     for key in ("timeout_ms", "max_concurrency"):
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
@@ -195,14 +217,17 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
     )
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
-    given["deferred"] = {
-        key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None
-    }
+    deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}
+    if raw.get("coerce") is True:  # whoever asks for the default relies on it
+        deferred["coerce"] = True
+    given["deferred"] = deferred
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
 
 
-def _warnings(definition: ToolDefinition) -> list[str]:
+def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
     warnings = []
+    if (length := len(definition.description)) > enough:
+        warnings.append(f"its description has {length} characters; a model pays for each beyond {enough} too")
     if not definition.description:
         warnings.append("has no description")
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from graphlib import CycleError, TopologicalSorter
 
 
 def blocked_tools(depends_on: Mapping[str, Collection[str]]) -> dict[str, str]:
@@ -13,55 +12,64 @@ def blocked_tools(depends_on: Mapping[str, Collection[str]]) -> dict[str, str]:
     """
     if not any(depends_on.values()):
         return {}
-    blocked: dict[str, str] = {}
-    for name, needed in depends_on.items():
-        missing = sorted(each for each in needed if each not in depends_on)
-        if missing:
-            blocked[name] = f"depends on {', '.join(missing)}, which does not exist"
-    for cycle in _cycles(depends_on):
-        for name in cycle:
-            blocked.setdefault(name, f"is in a dependency cycle: {' → '.join([*cycle, cycle[0]])}")
-    changed = True
-    while changed:
-        changed = False
-        for name, needed in depends_on.items():
-            culprit = next((each for each in sorted(needed) if each in blocked), None)
-            if name not in blocked and culprit is not None:
-                blocked[name] = f"depends on {culprit}, which cannot work: {blocked[culprit]}"
-                changed = True
-    return blocked
+    reasons: dict[str, str] = {}
+    causes: dict[str, str] = {}
+    for group in _components(depends_on):
+        is_cycle = len(group) > 1 or group[0] in depends_on[group[0]]
+        for name in group:
+            missing = sorted(each for each in depends_on[name] if each not in depends_on)
+            culprit = next((each for each in sorted(depends_on[name]) if each in causes), None)
+            if missing:
+                reasons[name] = f"depends on {', '.join(missing)}, which does not exist"
+            elif is_cycle:
+                reasons[name] = f"is in a dependency cycle: {' → '.join([*group, group[0]])}"
+            elif culprit is not None:
+                reasons[name] = f"depends on {culprit}, which cannot work: {causes[culprit]}"
+                causes[name] = causes[culprit]
+                continue
+            else:
+                continue
+            causes[name] = f"{name} {reasons[name]}"
+    return reasons
 
 
 def start_order(depends_on: Mapping[str, Collection[str]]) -> list[str]:
-    """Names so that each comes after what it depends on; members of a cycle stand in name order.
+    """Names so that each comes after what it depends on; those that depend on each other stand in name order.
 
     What is depended on but not a key is ignored.
     """
-    graph = {name: {each for each in needed if each in depends_on} for name, needed in depends_on.items()}
-    for cycle in _cycles(graph):
-        for name in cycle:
-            graph[name] -= set(cycle)
-    sorter = TopologicalSorter(graph)
-    sorter.prepare()
-    order: list[str] = []
-    while sorter.is_active():
-        layer = sorted(sorter.get_ready())
-        order.extend(layer)
-        sorter.done(*layer)
-    return order
+    return [name for component in _components(depends_on) for name in component]
 
 
-def _cycles(depends_on: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Disjoint cycles, found one at a time until none is left."""
-    graph = {name: {each for each in needed if each in depends_on} for name, needed in depends_on.items()}
-    cycles: list[list[str]] = []
-    while True:
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            cycle = sorted(set(error.args[1]))
-            cycles.append(cycle)
-            for name in cycle:
-                graph[name] = set()
-        else:
-            return cycles
+def _components(depends_on: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """The names in groups that depend on each other, each group after those that it depends on.
+
+    Tarjan's strongly connected components, without recursion: a chain may be as long as there are tools.
+    The answer is the same for equal input, whatever its order.
+    """
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_names: list[str] = []
+    components: list[list[str]] = []
+    for root in sorted(depends_on):
+        path = [(root, _known(depends_on, root))] if root not in index else []
+        while path:
+            name, needed = path[-1]
+            if name not in index:
+                index[name] = low[name] = len(index)
+                open_names.append(name)
+            following = next((each for each in needed if each not in index), None)
+            if following is not None:
+                path.append((following, _known(depends_on, following)))
+                continue
+            path.pop()
+            low[name] = min([low[name], *(low[each] for each in needed if each in open_names)])
+            if low[name] == index[name]:
+                at = open_names.index(name)
+                components.append(sorted(open_names[at:]))
+                del open_names[at:]
+    return components
+
+
+def _known(depends_on: Mapping[str, Collection[str]], name: str) -> list[str]:
+    return sorted(each for each in depends_on[name] if each in depends_on)

@@ -19,6 +19,7 @@ MAX_DEPTH = 64
 MAX_REFERENCES = 10_000
 REGEX_BACKTRACK_LIMIT = 100_000
 MAX_FAULTS = 50
+MAX_PROBLEM_CHARS = 500
 _DRAFT7 = ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema")
 
 
@@ -181,8 +182,15 @@ def _fault(error: Any) -> ArgumentFault:
         return ArgumentFault(f"{path}/{_escape(missing)}", "is required", "a value", None)
     if name == "AdditionalProperties":
         first = kind.unexpected[0]
-        return ArgumentFault(f"{path}/{_escape(first)}", error.message, "no such field", first)
-    return ArgumentFault(path, error.message, _expected(kind, expected), _shorten(error.instance))
+        return ArgumentFault(
+            f"{path}/{_escape(_clip(first))}", _clip(error.message), "no such field", _clip(first)
+        )
+    return ArgumentFault(path, _clip(error.message), _expected(kind, expected), _shorten(error.instance))
+
+
+def _clip(message: str) -> str:
+    """The validator repeats the whole instance in its message, however long it is."""
+    return message if len(message) <= MAX_PROBLEM_CHARS else message[:MAX_PROBLEM_CHARS] + "…"
 
 
 def _expected(kind: Any, value: object) -> object:
@@ -199,7 +207,7 @@ def _shorten(value: object) -> object:
 
 
 def _pointer(path: Any) -> str:
-    return "".join(f"/{_escape(str(part))}" for part in path)
+    return "".join(f"/{_escape(str(part))}" for part in path)[:MAX_PROBLEM_CHARS]
 
 
 def _escape(part: str) -> str:

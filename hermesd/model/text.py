@@ -7,6 +7,7 @@ through `clean` before it is shown or logged.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ _UNSEEN = re.compile(
     "\u061c\u202a-\u202e\u2066-\u206f"  # direction of reading
     "\ufff9-\ufffb\U000e0000-\U000e007f]"  # annotation and tag characters
 )
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # One selector chooses a glyph (emoji, Chinese and Japanese name variants); a run of them hides a message.
 _SELECTOR_RUN = re.compile("([\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+")
@@ -72,6 +74,25 @@ def clean_value(value: object, limit: int = 2000, *, depth: int = MAX_DEPTH) -> 
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         return _clean_container(value, limit, depth) if depth > 0 else "…"
     return clean(value if isinstance(value, str) else _shown(value), limit, multiline=True)
+
+
+def pairs(fields: Mapping[str, object]) -> str:
+    """`key=value …` for people: digests by their first twelve digits, empty lists and texts left out."""
+    return " ".join(
+        f"{key}={word(short(value))}" for key, value in fields.items() if value not in ("", [], None)
+    )
+
+
+def word(value: object) -> str:
+    """`value` as one word: text as it is, quoted where it would not be one word; all else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    plain = bool(text) and text.isprintable() and not any(each in text for each in ' "=')
+    return text if plain or not isinstance(value, str) else json.dumps(text, ensure_ascii=False)
+
+
+def short(value: object) -> object:
+    """A whole digest by its first twelve digits, enough to tell contents apart; anything else as it is."""
+    return value[7:19] if isinstance(value, str) and _DIGEST.fullmatch(value) else value
 
 
 def _shown(value: object) -> str:

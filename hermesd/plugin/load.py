@@ -179,7 +179,11 @@ def _release(package: str) -> None:
 
 
 def _forget_traces(root: Path, package: str) -> None:
-    """Drop what the standard library keeps of each module for ever: source lines and loggers."""
+    """Drop what the standard library keeps of each module for ever: finders, source lines, loggers."""
+    for clear in getattr(sys.modules.get("typing"), "_cleanups", ()):
+        clear()  # else its caches hold the classes of the last 128 contents, and with them their modules
+    for path in [each for each in sys.path_importer_cache if f"{each}{os.sep}".startswith(f"{root}{os.sep}")]:
+        sys.path_importer_cache.pop(path, None)
     linecache = sys.modules.get("linecache")
     if linecache is not None:
         for file in [each for each in linecache.cache if each.startswith(f"{root}{os.sep}")]:

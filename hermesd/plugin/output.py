@@ -97,7 +97,7 @@ class LineHandler(logging.Handler):
         try:
             fields: dict[str, object] = {"logger": record.name}
             if record.exc_info and record.exc_info[1] is not None:
-                fields["traceback"] = trace_of(record.exc_info[1])
+                fields["trace"] = trace_of(record.exc_info[1])
             self._line_of()(record.levelname.lower(), record.getMessage(), fields)
         except Exception:  # noqa: BLE001 - logging must never fail what it logs
             self.handleError(record)

@@ -84,6 +84,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._closing = False
 
     def get(self) -> asyncio.AbstractEventLoop:
         import asyncio  # noqa: PLC0415 - a plugin without async tools needs no asyncio
@@ -107,16 +108,20 @@ class LoopThread:
         """Cancel what runs, let it end, stop; at most a second, because plugin code may not listen."""
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
+        self._closing = True
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(1.0)
 
-    @staticmethod
-    def _run(loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         import asyncio  # noqa: PLC0415
 
         asyncio.set_event_loop(loop)
-        loop.run_forever()
+        while not (self._closing or loop.is_closed()):
+            try:
+                loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 - a task raised SystemExit; the loop goes on
+                print(trace_of(error), file=sys.stderr)  # noqa: T201 - the plugin's log
         if tasks := asyncio.all_tasks(loop):
             for task in tasks:
                 task.cancel()
@@ -132,6 +137,7 @@ class Plugin:
     def __init__(self, head: Head, given: dict[str, Any], log: Log) -> None:
         self.settings = MappingProxyType(given["settings"])
         self.secrets: dict[str, str] = given["secrets"]
+        self.state_dir = None if head.get("state_dir") is None else Path(head["state_dir"])
         module = load_package(Path(head["root"]), head["entry"], package_name(head["plugin"], head["digest"]))
         context = PluginContext(
             name=head["plugin"],
@@ -139,6 +145,7 @@ class Plugin:
             settings=self.settings,
             secrets=self.secrets,
             log=log,
+            state_dir=self.state_dir,
         )
         self.tools = {
             tool.name: tool for tool in bind_tools(module, head["plugin"], offered_tools(module, context))
@@ -210,7 +217,7 @@ class Runner:
             self._loop.run(lifespan.aopen())
         else:
             lifespan.open()
-        self._channel.send({"t": "ready"})
+        self._channel.send({"t": "ready", "refusal": lifespan.unavailable()})
 
     def _shut_down(self) -> None:
         if self._plugin is not None:
@@ -220,13 +227,13 @@ class Runner:
                 else:
                     self._plugin.lifespan.close()
             except LoadFault as fault:
-                self._line(0)("error", f"shutting down: {fault}", {"traceback": fault.trace})
+                self._line(0)("error", f"shutting down: {fault}", {"trace": fault.trace})
         self._loop.close()
         self._send({"t": "closed"})
 
     def _tell_fault(self, stage: str, fault: LoadFault) -> None:
         if fault.trace:
-            self._line(0)("error", fault.reason, {"traceback": fault.trace})
+            self._line(0)("error", fault.reason, {"trace": fault.trace})
         head = {"t": "fault", "stage": stage, "reason": fault.reason, "file": fault.file}
         self._send(head | {"line": fault.line, "column": fault.column, "remedy": fault.remedy})
 
@@ -318,6 +325,7 @@ class Runner:
                 call=lambda name, arguments: self._ask_for(call, name, arguments),
                 cancelled=call.cancelled,
                 asynchronous=tool.is_async,
+                state_dir=plugin.state_dir,
             )
         self._calls[number] = call
         if not tool.is_async:
@@ -371,7 +379,7 @@ class Runner:
             # What it called ran out of the time that was its own.
             answer = {"code": "TIMEOUT", "message": answer["message"]}
         if is_unexpected(error):
-            self._line(call.id)("error", answer["message"], {"traceback": trace_of(error)})
+            self._line(call.id)("error", answer["message"], {"trace": trace_of(error)})
         self._answer(call, answer)
 
     def _answer(self, call: Call, answer: Head, text: str = "") -> None:

@@ -17,6 +17,7 @@ The answer is what the tool returned, once it has proved to be JSON.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import threading
 import time
@@ -31,8 +32,9 @@ from hermesd.plugin.context import Log, PluginContext, ToolContext
 from hermesd.plugin.encode import encode_result, plain
 from hermesd.plugin.fault import ToolCallError
 from hermesd.plugin.lifespan import Lifespan
+from hermesd.plugin.load import load_package, package_name
 
-__all__ = ["Recorder", "acall", "call", "definition", "lifespan"]
+__all__ = ["Recorder", "acall", "call", "definition", "lifespan", "load"]
 
 
 class Recorder:
@@ -133,6 +135,17 @@ async def acall(
     result = await result if inspect.isawaitable(result) else result
     encode_result(result)
     return result
+
+
+def load(folder: Path | str, entry: str = "") -> ModuleType:
+    """The plugin in `folder` as the daemon imports it: its modules may import each other relatively.
+
+    `entry` is the manifest's; without one `NAME.py`, NAME being the folder's name with `_` for `-`. The
+    module is loaded once a process. Raises LoadFault, as a reload would.
+    """
+    root = Path(folder).resolve()
+    digest = hashlib.sha256(str(root).encode()).hexdigest()
+    return load_package(root, entry or f"{root.name.replace('-', '_')}.py", package_name(root.name, digest))
 
 
 def definition(function: Callable[..., Any], plugin: str = "test") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hermesd.clock import Clock, SystemClock, uuid7
 from hermesd.config.configuration import Configuration, TrustEntry
 from hermesd.config.effective import EffectiveValue
 from hermesd.config.load import find_config, load_configuration
-from hermesd.config.places import data_dir
+from hermesd.config.places import data_dir, plugin_dirs
 from hermesd.errors import ConfigError, PluginError, Rejection
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.definition import ToolDefinition
@@ -98,21 +98,31 @@ async def check_plugin(
     side effects.
     """
     environ = os.environ if environ is None else environ
-    path = Path(os.path.abspath(path))
     try:
         configuration = _load(None, environ)
     except ConfigError as error:
         return CheckReport(rejected=error.rejections)
     directory = _directory(configuration, environ)
-    async with _workshop(configuration, directory, lambda _: (_OneUnit(path),)) as workshop:
-        return await workshop.report(call=call, trust=trust)
+    async with _workshop(configuration, directory, lambda _: (_OneUnit(Path(path)),)) as workshop:
+        return _alone(await workshop.report(call=call, trust=trust), configuration)
+
+
+def _alone(report: CheckReport, configuration: Configuration) -> CheckReport:
+    """The report without what the configuration says of anything but this plugin: that is no fault of it."""
+    plugins = configuration.plugins
+    others = {*plugins.trusted, *plugins.untrusted, *plugins.settings} - {
+        each.name for each in report.plugins
+    }
+    general = set(configuration.warnings)
+    warnings = tuple(each for each in report.warnings if each.name not in others and each not in general)
+    return replace(report, warnings=warnings)
 
 
 class _OneUnit:
     """The source that holds what lies at one path, and nothing beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = Path(os.path.abspath(path))
 
     def scan(self) -> Scan:
         scan = FolderSource([self._path.parent]).scan()
@@ -171,7 +181,7 @@ class _Workshop:
                 owner.arrived(outcome, goal.run, ())
                 warnings.extend(self._lints(outcome, goal))
             elif outcome is not None and goal.run is not None:
-                owner.arrived(None, goal.run, _rejections(name, outcome))
+                owner.arrived(None, goal.run, goal.located(_rejections(name, outcome)))
             else:
                 warnings.extend(_unrun(goal))
             rejected.extend(owner.rejections)
@@ -301,7 +311,8 @@ async def _nothing_unsettled(_: bool) -> frozenset[str]:
 
 def _load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     found = find_config(path, environ, os.geteuid() == 0)
-    return load_configuration(found, environ=environ, overrides={})
+    dirs = list(plugin_dirs(path, environ, os.geteuid() == 0))
+    return load_configuration(found, environ=environ, defaults={"plugins.dirs": dirs})
 
 
 def _directory(configuration: Configuration, environ: Mapping[str, str]) -> DataDir | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hermesd.config.configuration import Configuration
+from hermesd.config.configuration import Configuration, DescriptionChars
 from hermesd.errors import Rejection
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import digest_of
 from hermesd.model.status import State
 from hermesd.runtimes.spec import PluginSpec
+from hermesd.sources.source import Origin
 
 Where = Literal["inprocess", "worker"]
 
@@ -20,7 +22,8 @@ Where = Literal["inprocess", "worker"]
 class Run:
     """Content that may run, and where. Two runs with equal `key` are the same instance.
 
-    `calls` are globs of the tools that it may call; `exclusive` names what two instances cannot hold at once.
+    `granted` is what it may do, in the shape of a manifest's permissions; `calls` are the globs among it of
+    tools. `exclusive` names what two instances cannot hold at once.
     """
 
     spec: PluginSpec
@@ -28,6 +31,8 @@ class Run:
     key: str
     calls: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
+    description_chars: DescriptionChars = field(default_factory=DescriptionChars)
+    granted: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +64,20 @@ class Goal:
     fallback: Run | None = None
     idle: Idle | None = None
     rejections: tuple[Rejection, ...] = ()
-    awaiting: str = ""
+    #: (reason, remedy) when what serves is not what was found.
+    awaiting: tuple[str, str] | None = None
     #: (reason, remedy) when others can write to where it lies; then what lies there cannot be trusted.
     unsafe: tuple[str, str] | None = None
     files: tuple[str, ...] = ()
     permissions: Mapping[str, object] = field(default_factory=dict)
+
+    def located(self, rejections: Iterable[Rejection]) -> tuple[Rejection, ...]:
+        """The same, by the plugin's name (not a tool's), with the operator's own path of each file."""
+        folder = os.path.dirname(self.path) if self.origin == Origin.FILE else self.path
+        return tuple(
+            replace(each, name=self.name, file=os.path.join(folder, each.file) if each.file else "")
+            for each in rejections
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,20 @@ class Plan:
                 "goals": {name: _mark(goal) for name, goal in self.goals.items()},
             }
         )
+
+    def waiting(self) -> tuple[Rejection, ...]:
+        """A notice for each plugin whose content waits for the operator, with what lets it run."""
+        found = []
+        for name, goal in self.goals.items():
+            if goal.awaiting is not None:
+                found.append(Rejection(name, *goal.awaiting))
+            elif (
+                goal.idle is not None
+                and goal.idle.state is State.UNAVAILABLE
+                and goal.origin != "entry_point"
+            ):
+                found.append(Rejection(name, goal.idle.reason, goal.idle.remedy))
+        return tuple(found)
 
     def only(self, name: str, previous: Plan) -> Plan:
         """The previous plan, with the goal of `name` from this one."""

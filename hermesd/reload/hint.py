@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,6 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify import InotifyObserver
 
 from hermesd.model.ignored import is_ignored
-
-log = logging.getLogger(__name__)
 
 Kind = Literal["modified", "created", "closed", "gone", "other"]
 MAX_KEPT = 20_000
@@ -120,6 +119,7 @@ class Hints:
         if not force and targets == self._targets and self._is_alive():
             return None
         self._stop()
+        _quieten_watchdog()
         try:
             self._observer = observer = self._make()
             handler = _Handler(self._put, roots, files, self._excluded)
@@ -162,6 +162,20 @@ class Hints:
             self._told = True
         if tell:
             self._on_hint()
+
+
+def _quieten_watchdog() -> None:
+    """Drop two of its messages that tell of nothing wrong.
+
+    A folder made a moment ago may be found by its walk and by its event: it warns, and where warnings
+    are errors its thread dies. A thread that is stopped while it waits says so as an error.
+    """
+    warnings.filterwarnings("ignore", message="Callback with id ", category=RuntimeWarning)
+    logging.getLogger("watchdog.observers.inotify").addFilter(_is_no_stop)
+
+
+def _is_no_stop(record: logging.LogRecord) -> bool:
+    return "called when the thread is inactive" not in str(record.msg)
 
 
 class _Handler(FileSystemEventHandler):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.errors import Rejection
+from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import canonical_json
 from hermesd.model.status import PluginStatus, Standing, State
 from hermesd.reload.goal import Goal, Idle, Run, Where
@@ -33,11 +34,11 @@ class Owner:
         self.generation = 0
         #: The reason for not running that the catalogue lists now.
         self.committed: Idle | None = None
+        #: What it last served: callers of a plugin that was switched off learn why, not that it never was.
+        self._served: tuple[ToolDefinition, ...] = ()
         self._failed_key = ""
         self._failures: tuple[Rejection, ...] = ()
         self._clock = clock
-        #: It was stopped for a successor that has not arrived yet.
-        self.made_way = False
         self._standing = Standing(State.PENDING, clock.now())
 
     def needs(self, run: Run, *, retry: bool) -> bool:
@@ -49,17 +50,21 @@ class Owner:
         return retry or self._failed_key != run.key
 
     def aim(self, goal: Goal) -> None:
-        """Take over a new goal. What is on its way to another one is called off."""
+        """Take over a new goal. What is on its way to another one is called off.
+
+        A goal without run or reason could not be read: then what is on its way goes on, as what serves does.
+        """
         key = goal.run.key if goal.run is not None else ""
-        if self.preparation is not None and self.preparation.run.key != key:
-            self.preparation.task.cancel()
-            self.preparation = None
+        readable = goal.run is not None or goal.idle is not None
+        if readable and self.preparation is not None and self.preparation.run.key != key:
+            self.call_off()
         if self._failed_key != key:
             self._failed_key, self._failures = "", ()
         self.goal = goal
+        self.standing()  # `since` is when it came to be so, not when somebody first asked
 
     def call_off(self) -> None:
-        """End what is on its way: the plugin is gone."""
+        """End what is on its way."""
         if self.preparation is not None:
             self.preparation.task.cancel()
             self.preparation = None
@@ -67,8 +72,8 @@ class Owner:
     def rest(self) -> None:
         """Serve no more: the goal says that the plugin does not run."""
         self.instance = self.run = None
-        self.made_way = False
         self.committed = self.goal.idle
+        self.standing()
 
     def resting(self, instance: Instance) -> Slice:
         """The tools of `instance` while it has ended and its successor has not begun."""
@@ -85,12 +90,13 @@ class Owner:
         With failures the goal's own run was refused, and `run` is what serves in its place.
         """
         self.preparation = None
-        self.made_way = False
         goal_key = self.goal.run.key if self.goal.run is not None else ""
         self._failed_key = goal_key if failures else ""
         self._failures = tuple(failures)
         if instance is not None:
             self.instance, self.run, self.committed = instance, run, None
+            self._served = tuple(parsed.definition for parsed in instance.tools.values())
+        self.standing()
 
     @property
     def rejections(self) -> tuple[Rejection, ...]:
@@ -115,7 +121,8 @@ class Owner:
         if idle is None:
             return {}
         fixed = Standing(idle.state, now, idle.reason, idle.remedy)
-        return {each.name: Entry(each, self.name, SOURCE, now, fixed=fixed) for each in idle.tools}
+        tools = idle.tools or self._served
+        return {each.name: Entry(each, self.name, SOURCE, now, fixed=fixed) for each in tools}
 
     def standing(self) -> Standing:
         """Where the plugin stands; `since` moves only when the state or the reason does."""
@@ -139,8 +146,8 @@ class Owner:
         if rejections:
             reason = f"the last good version serves; the new one was rejected: {rejections[0]}"
             return Standing(State.DEGRADED, now, reason, rejections[0].remedy)
-        if self.goal.awaiting:
-            return Standing(State.READY, now, self.goal.awaiting)
+        if self.goal.awaiting is not None:
+            return Standing(State.READY, now, *self.goal.awaiting)
         return Standing(State.READY, now)
 
     def status(self, draining: int) -> PluginStatus:
@@ -170,4 +177,5 @@ class Owner:
             pid=vitals.pid if vitals is not None else 0,
             files=goal.files,
             permissions_json=canonical_json(goal.permissions),
+            granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )

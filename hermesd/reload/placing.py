@@ -13,14 +13,14 @@ from hermesd.access.trust import EffectiveTrust, Evidence, Placement, effective_
 from hermesd.config.configuration import Configuration
 from hermesd.config.manifest import Manifest
 from hermesd.config.permission import Permissions, build_permissions
+from hermesd.config.plugin_settings import settings_rejections
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.definition import ToolDefinition, parse_definition
 from hermesd.model.digest import digest_of
-from hermesd.model.schema import Schema
 from hermesd.model.status import State
 from hermesd.reload.goal import Goal, Idle, Run, Where
 from hermesd.runtimes.spec import PluginSpec
-from hermesd.sources.source import Found, Origin
+from hermesd.sources.source import DECLARATIVE, Found, Origin
 from hermesd.store.content import Content
 from hermesd.store.grants import Grants, PluginGrant
 
@@ -30,7 +30,7 @@ GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one unit holds now. Without a manifest its name is what it last was, or its label."""
+    """What one unit holds now. Without a manifest its name is what it served as, or its label."""
 
     found: Found
     name: str
@@ -81,6 +81,9 @@ class Placing:
         grant = self.stores.grants().plugin(name)
         if found.unsupported:
             return replace(self.base, idle=Idle(State.UNAVAILABLE, found.unsupported, found.remedy))
+        if self.look.manifest is not None and not self.look.manifest.entry:
+            idle = Idle(State.UNAVAILABLE, *DECLARATIVE, self._tools())
+            return replace(self.base, idle=idle)
         if grant.enabled is not None and not grant.enabled.enabled:
             remedy = f"hermesd ctl plugins enable {name}"
             idle = Idle(State.DISABLED, "switched off by the operator", remedy, self._tools())
@@ -96,7 +99,7 @@ class Placing:
             run = self._run(placement.digest, placement, grant)
         except PluginError as error:
             return replace(self.base, rejections=(*self.base.rejections, *error.rejections))
-        awaiting = f"{placement.reason}: {placement.remedy}" if placement.reason else ""
+        awaiting = (placement.reason, placement.remedy) if placement.reason else None
         return replace(
             self.base, run=run, fallback=self._fallback(run, trust, placement, grant), awaiting=awaiting
         )
@@ -149,7 +152,9 @@ class Placing:
         assert manifest is not None  # noqa: S101 - a digest was found, so its manifest was read
         where: Where = "worker" if placement.where == "worker" else "inprocess"
         permissions = self._permissions(manifest, grant)
-        settings = settings_of(manifest, self.configuration)
+        if faults := settings_rejections(manifest, self.configuration):
+            raise PluginError(faults)
+        settings = self.configuration.plugins.settings.get(name, {})
         secrets = {
             each: self.configuration.secrets[each]
             for each in permissions.secrets
@@ -157,8 +162,12 @@ class Placing:
         }
         spec = self._spec(manifest, digest, root, settings=settings, secrets=secrets)
         sealed = {each: hashlib.sha256(value.encode()).hexdigest() for each, value in secrets.items()}
-        key = digest_of([digest, where, settings, sealed, permissions.calls, spec.max_stray_threads])
-        return Run(spec, where, key, permissions.calls, manifest.exclusive)
+        budget = self.configuration.defaults.description_chars
+        key = digest_of(
+            [digest, where, settings, sealed, permissions.calls, spec.max_stray_threads, budget.max]
+        )
+        granted = permissions.as_json()
+        return Run(spec, where, key, permissions.calls, manifest.exclusive, budget, granted)
 
     def _permissions(self, manifest: Manifest, grant: PluginGrant) -> Permissions:
         """What the manifest asks, within what the operator granted where the operator spoke of it."""
@@ -209,23 +218,3 @@ class Placing:
             except PluginError:
                 continue  # told when the plugin is to run; what cannot be listed need not be
         return tuple(tools)
-
-
-def settings_of(manifest: Manifest, configuration: Configuration) -> Mapping[str, object]:
-    """What the operator set for a plugin. Raises PluginError where the plugin's schema says otherwise."""
-    settings = configuration.plugins.settings.get(manifest.name, {})
-    if manifest.settings is None:
-        return settings
-    key = f"plugins.settings.{manifest.name}"
-    place_ = configuration.place(key)
-    file, line, column = place_ if place_ is not None else ("", 0, 0)
-    remedy = "set it as the plugin's settings schema says"
-    rejections = [
-        Rejection(
-            manifest.name, f"{key}{fault.path.replace('/', '.')}: {fault.problem}", remedy, file, line, column
-        )
-        for fault in Schema.compile(manifest.settings).faults(dict(settings))
-    ]
-    if rejections:
-        raise PluginError(rejections)
-    return settings

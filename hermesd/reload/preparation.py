@@ -165,7 +165,14 @@ def parse_tools(run: Run, prepared: Prepared) -> dict[str, Parsed]:
             )
             continue
         try:
-            tools[name] = parse_definition(raw, plugin=spec.name, version=spec.version, file=file, line=line)
+            tools[name] = parse_definition(
+                raw,
+                plugin=spec.name,
+                version=spec.version,
+                file=file,
+                line=line,
+                budget=(run.description_chars.warn, run.description_chars.max),
+            )
         except PluginError as error:
             rejections.extend(error.rejections)
     if rejections:

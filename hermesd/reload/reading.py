@@ -7,7 +7,7 @@ fresh start on the same three comes to the same plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Found, Origin, Scan, Source
+from hermesd.sources.source import Found, Origin, Root, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -54,6 +54,7 @@ class SourceReading:
         self.seen: tuple[Scan, ...] = ()
         self._configuration: Configuration | None = None
         self._looks: dict[str, Look] = {}
+        self._roots: Mapping[Path, Root] = {}
         self._names: dict[str, str] = {}
         self._manifests: dict[str, Manifest] = {}
 
@@ -72,7 +73,7 @@ class SourceReading:
         configuration, faults = self._configure(unsettled)
         scans = self.seen = tuple(source.scan() for source in self._sources(configuration))
         looks = self._look_at(scans, unsettled)
-        rejections = [*faults, *(fault for scan in scans for fault in scan.faults)]
+        rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
         for look in sorted(looks, key=self._precedence):
@@ -87,6 +88,7 @@ class SourceReading:
             *configuration.warnings,
             *self._notices(configuration),
             *_unknown_names(configuration, known),
+            *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -112,21 +114,43 @@ class SourceReading:
     def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
         looks: dict[str, Look] = {}
+        roots = {root.path: root for scan in scans for root in scan.roots}
         for scan in scans:
             for found in scan.found:
                 if found.unit not in unsettled:
-                    looks[found.unit] = self._look(found)
+                    looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
             for unit, before in self._looks.items():
                 if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
                     looks[unit] = before
-        self._looks = looks
+            for unit in scan.held.keys() - looks.keys():
+                if (look := self._served_before(unit)) is not None:
+                    looks[unit] = look
+        self._looks, self._roots = looks, roots
         return list(looks.values())
 
-    def _look(self, found: Found) -> Look:
+    def _is_same(self, root: Path | None, roots: Mapping[Path, Root]) -> bool:
+        """Whether a plugin directory stands as it did: who may write there decides what is trusted."""
+        return root is None or self._roots.get(root) == roots.get(root)
+
+    def _served_before(self, unit: str) -> Look | None:
+        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        path = Path(unit)
+        found = Found(unit, path.name, Origin.FOLDER, path, ())
+        name = self._known_name(found)
+        return Look(found, name, None, None, None) if self.last_good(name) else None
+
+    def _known_name(self, found: Found) -> str:
+        """Of a unit whose manifest cannot be read: as what it served last, else its label.
+
+        Nothing that only this process remembers decides it, so that a restart makes no difference.
+        """
+        return self._served.name_of(found.unit) or _label_name(found)
+
+    def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
-        if before is not None and before.found == found and not _must_look_again(before):
+        if before is not None and same_root and before.found == found and not _must_look_again(before):
             return before
-        name = self._names.get(found.unit) or _label_name(found)
+        name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
             manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
             return Look(found, manifest.name, manifest, None, None)
@@ -154,7 +178,7 @@ class SourceReading:
             shown = path if path.name == MANIFEST else path / MANIFEST
             manifest = read_manifest((content.root / MANIFEST).read_bytes(), str(shown))
         elif len(files) == 1 and files[0].endswith(".py"):
-            manifest = python_manifest(files[0], (content.root / files[0]).read_bytes())
+            manifest = python_manifest(str(path), (content.root / files[0]).read_bytes())
         else:
             raise PluginError([Rejection(path.name, f"has no {MANIFEST}", "write one", str(path))])
         if manifest.entry and manifest.entry not in files:
@@ -183,7 +207,8 @@ class SourceReading:
         return Placing(self, look, goal, configuration).goal()
 
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
-        self._served.record(entries)
+        at = {name: unit for unit, name in self._names.items()}
+        self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
         configuration = self._configuration
         if configuration is None:
             return
@@ -230,6 +255,20 @@ def _collision(look: Look, first: Look) -> Rejection:
         "rename one of them",
         here,
     )
+
+
+def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
+    """A source's fault that lies in no file of its own lies where the operator named the source."""
+    place_ = None if fault.file else configuration.place("plugins.entry_points")
+    return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:
+    """What a manifest asks for and this build does not do."""
+    if look.manifest is not None and look.manifest.requirements and goal.run is not None:
+        reason = "requirements: this build installs none; the code finds what the daemon's Python has"
+        remedy = f"install {', '.join(look.manifest.requirements)} beside hermesd"
+        yield Rejection(goal.name, reason, remedy, goal.path)
 
 
 def _being_written(unit: str) -> Rejection:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from hermesd.clock import Clock
-from hermesd.errors import ConflictError, NotFoundError, PluginError, Rejection, StoreError
+from hermesd.errors import ConflictError, DrainingError, NotFoundError, PluginError, Rejection, StoreError
 from hermesd.model.dependency import start_order
 from hermesd.model.name import domain_of
 from hermesd.model.status import PluginStatus, ReloadReport
@@ -92,12 +92,11 @@ class _Pass:
     plan: Plan
     began: float
     before: Mapping[str, str]
-    known: frozenset[str]
     preparations: dict[str, Preparation] = field(default_factory=dict)
-    aftermath: list[asyncio.Task[None]] = field(default_factory=list)
+    late: list[asyncio.Task[None]] = field(default_factory=list)
+    drains: list[asyncio.Task[None]] = field(default_factory=list)
     refusals: tuple[Rejection, ...] = ()
     undone: bool = False
-    told: bool = False
 
 
 class Reloader:
@@ -157,7 +156,7 @@ class Reloader:
         `name`: that plugin alone. `dry_run`: everything but the commit. `atomic`: all or nothing.
         `if_revision`: only if that is still the revision. Returns when what was added is ready or failed
         and what was replaced has drained, each bounded; with `no_wait` when the pass has committed.
-        Raises NotFoundError, ConflictError.
+        Raises NotFoundError, ConflictError, DrainingError.
         """
         ask = Ask(name, dry_run, atomic, if_revision, cause)
         queued = self._queued.get(ask)
@@ -167,18 +166,9 @@ class Reloader:
         run = await asyncio.shield(queued)
         if isinstance(run, Exception):
             raise run
-        if run.aftermath and not no_wait:
-            limits = run.plan.configuration
-            longest = max(limits.plugins.prepare_timeout_s, limits.server.drain_timeout_s)
-            await asyncio.wait(run.aftermath, timeout=longest + MARGIN_S)
-        report = self._report(run)
-        if not run.told:
-            # Once for each pass, not for each of those who share it.
-            run.told = True
-            if not dry_run:
-                self.last = Finished(self._clock.now(), report.rejected)
-            self._listener.reloaded(report, ask.cause)
-        return report
+        if not no_wait:
+            await self._aftermath(run)
+        return self._report(run)
 
     async def close(self) -> None:
         """Prepare nothing more; drain and close every instance, dependents first."""
@@ -197,12 +187,41 @@ class Reloader:
         async with self._lock:
             del self._queued[ask]
             try:
-                return await self._pass(ask)
+                run = await self._pass(ask)
             except Exception as error:  # noqa: BLE001 - every asker raises it; the daemon goes on
                 return error
+        if run.late:
+            self._task(self._conclude(run), "conclude")
+        else:
+            self._finish(run)
+        return run
+
+    async def _conclude(self, run: _Pass) -> None:
+        await _all_done(run.late)
+        self._finish(run)
+
+    def _finish(self, run: _Pass) -> None:
+        """Tell of a pass once, however many asked for it and whether or not they still listen."""
+        if run.ask.dry_run:
+            return
+        report = self._report(run)
+        self.last = Finished(self._clock.now(), report.rejected)
+        self._listener.reloaded(report, run.ask.cause)
+
+    async def _aftermath(self, run: _Pass) -> None:
+        """Return when what was added is ready or failed, and what was replaced has drained; each bounded."""
+        limits = run.plan.configuration
+        for waits, longest_s in (
+            (run.late, limits.plugins.prepare_timeout_s),
+            (run.drains, limits.server.drain_timeout_s),
+        ):
+            if waits:
+                await asyncio.wait(waits, timeout=longest_s + MARGIN_S)
 
     async def _pass(self, ask: Ask) -> _Pass:
         began = self._clock.monotonic()
+        if self._closed:
+            raise DrainingError("the daemon is stopping and reloads nothing", remedy="start it again")
         if ask.if_revision and ask.if_revision != self.revision:
             raise ConflictError(
                 f"the revision is {self.revision}, not {ask.if_revision}",
@@ -214,25 +233,23 @@ class Reloader:
         if ask.name and self.plan is not None:
             plan = plan.only(ask.name, self.plan)
         before = {name: each.identity for name, each in self._owners.items()}
-        run = _Pass(ask, plan, began, before, frozenset(self._owners))
-        if not self._closed:
-            await self._prepare_all(run)
-            run.refusals = self._refusals(run)
-            run.undone = ask.dry_run or (ask.atomic and bool(run.refusals))
-            await (self._undo(run) if run.undone else self._commit_pass(run))
+        run = _Pass(ask, plan, began, before)
+        await self._prepare_all(run)
+        run.refusals = self._refusals(run)
+        run.undone = ask.dry_run or (ask.atomic and bool(run.refusals))
+        await (self._undo(run) if run.undone else self._commit_pass(run))
         return run
 
     async def _prepare_all(self, run: _Pass) -> None:
         """Start every preparation that is needed, and wait for them as long as the pass may."""
         ask = run.ask
-        group: dict[str, Preparation] = {}
+        #: Whom a dependent waits for: what is on its way already, and what this pass sets out with.
+        group = {name: owner.preparation for name, owner in self._owners.items() if owner.preparation}
         for name, goal in run.plan.goals.items():
             owner = self._owners.get(name)
             if goal.run is None or not ask.covers(name):
                 continue
             if owner is not None and not owner.needs(goal.run, retry=ask.cause != "watch"):
-                if owner.preparation is not None:
-                    group[name] = owner.preparation
                 continue
             group[name] = run.preparations[name] = Preparation(goal, goal.run)
         for name, preparation in run.preparations.items():
@@ -262,7 +279,12 @@ class Reloader:
                     preparation, what, group, make_way=make_way, rehearse=rehearse
                 )
             except PluginError as error:
-                return Made(what, None, error.rejections)
+                return Made(what, None, goal.located(error.rejections))
+            except asyncio.CancelledError:
+                if preparation.task.cancelling():
+                    raise
+                reason = "its startup was cancelled by its own code"
+                return Made(what, None, (Rejection(goal.name, reason, "mend its hooks"),))
             except Exception as error:  # noqa: BLE001 - a fault of ours rejects one plugin, and stops nothing
                 cause = f"{type(error).__name__}: {error}"
                 self._listener.tell("plugin_rejected", goal.name, cause)
@@ -283,20 +305,9 @@ class Reloader:
     async def _stand_down(self, owner: Owner, instance: Instance) -> None:
         """Stop what serves before its successor starts: both at once could not hold what is exclusive."""
         owner.instance = None
-        owner.made_way = True
         self._registry.commit({owner.name: owner.resting(instance)})
-        await self._drainer.retire(instance)
-
-    async def _revive(self, owner: Owner) -> Instance | None:
-        """Make again what made way for a successor that does not come after all."""
-        owner.made_way = False
-        if owner.run is None:
-            return None
-        try:
-            return await self._preparer.prepare(Preparation(owner.goal, owner.run), owner.run, {})
-        except Exception as error:  # noqa: BLE001 - what cannot come back is told, and stops nothing else
-            self._listener.tell("plugin_rejected", owner.name, f"does not come back: {error}")
-            return None
+        # Not awaited itself: a preparation that is called off meanwhile must not end the drain with it.
+        await _all_done([self._drainer.retire(instance)])
 
     def _refusals(self, run: _Pass) -> tuple[Rejection, ...]:
         ended = [each.task for each in run.preparations.values() if each.task.done()]
@@ -313,14 +324,20 @@ class Reloader:
             made = await preparation.task
             if made.instance is not None:
                 await made.instance.runtime.close()
-        changes: dict[str, Slice | None] = {}
-        for name in run.preparations:
-            owner = self._owners.get(name)
-            if owner is not None and owner.made_way:
-                owner.instance = await self._revive(owner)
-                changes[name] = owner.slice()
-        if changes:
-            self._registry.commit(changes)
+        ended = [self._owners[name] for name in run.preparations if self._has_stood_down(name)]
+        if ended:
+            await self._commit({owner.name: await self._restored(owner) for owner in ended}, [])
+
+    def _has_stood_down(self, name: str) -> bool:
+        owner = self._owners.get(name)
+        return owner is not None and owner.instance is None and owner.run is not None
+
+    async def _restored(self, owner: Owner) -> Made:
+        """What had to end for a successor that is not to serve, begun anew."""
+        assert owner.run is not None  # noqa: S101 - it has stood down, so something did serve
+        preparation = Preparation(owner.goal, owner.run)
+        preparation.task = self._tasks.create_task(self._prepare(preparation, {}, rehearse=False))
+        return await preparation.task
 
     async def _commit_pass(self, run: _Pass) -> None:
         ask, plan = run.ask, run.plan
@@ -335,35 +352,34 @@ class Reloader:
             owner.aim(goal)
             preparation = run.preparations.get(name)
             if preparation is None:
-                if owner.made_way and owner.preparation is None and goal.idle is None:
-                    # Its successor was called off, and what is there now cannot be read.
-                    owner.instance = await self._revive(owner)
-                    self._registry.commit({name: owner.slice()})
                 continue
             owner.preparation = preparation
             if preparation.task.done():
                 made[name] = preparation.task.result()
             else:
-                run.aftermath.append(self._task(self._commit_late(owner, preparation), f"late {name}"))
-        drains = await self._commit(made, gone)
-        run.aftermath.extend(drains)
+                late = self._commit_late(run, owner, preparation)
+                run.late.append(self._task(late, f"late {name}"))
+        run.drains.extend(await self._commit(made, gone))
 
-    async def _commit_late(self, owner: Owner, preparation: Preparation) -> None:
-        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off."""
+    async def _commit_late(self, run: _Pass, owner: Owner, preparation: Preparation) -> None:
+        """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off.
+
+        Those that have ended by the time commit together: one swap and one write for all of them.
+        """
         await asyncio.wait([preparation.task])
         if preparation.task.cancelled():
             return
         made = preparation.task.result()
         async with self._lock:
             if owner.preparation is preparation and not self._closed:
-                drains = await self._commit({owner.name: made}, [])
-            elif made.instance is not None:
+                run.drains.extend(await self._commit(self._arrivals(), []))
+            elif made.instance is not None and owner.instance is not made.instance:
                 await made.instance.runtime.close()
-                return
-            else:
-                return
-        if drains:
-            await asyncio.wait(drains)
+
+    def _arrivals(self) -> dict[str, Made]:
+        """Every preparation that has ended and waits to be committed."""
+        waiting = {name: each.preparation.task for name, each in self._owners.items() if each.preparation}
+        return {name: task.result() for name, task in waiting.items() if task.done() and not task.cancelled()}
 
     async def _commit(self, made: Mapping[str, Made], gone: Iterable[str]) -> list[asyncio.Task[None]]:
         """Write down, swap once, then drain. Returns the drains."""
@@ -378,8 +394,10 @@ class Reloader:
             if each.instance is not None:
                 changes[name] = owner.slice()
                 retired.extend([before] if before is not None else [])
-            elif before is None and name in self._registry.catalogue.slices:
-                changes[name] = owner.slice()  # it made way in vain
+            elif before is None and self._registry.catalogue.slices.get(name):
+                # What is listed is why it did not run, or that it is being replaced: neither is so any more.
+                owner.committed = None
+                changes[name] = owner.slice()
         for name, owner in self._owners.items():
             if owner.goal.idle is not None and owner.committed != owner.goal.idle and name not in gone:
                 retired.extend([owner.instance] if owner.instance is not None else [])
@@ -403,17 +421,19 @@ class Reloader:
             return made
         try:
             await self._reading.record([each.run for each in served.values()], self._in_use())
-        except StoreError as error:
-            self._listener.tell("store_failed", "", error.message)
+        except (StoreError, OSError) as error:
+            fault, remedy = str(error), getattr(error, "remedy", "")
+            self._listener.tell("store_failed", "", fault)
             refused = dict(made)
             for name, each in served.items():
                 if each.instance is not None:
                     await each.instance.runtime.close()
-                rejection = Rejection(name, f"cannot be recorded: {error.message}", error.remedy)
-                owner = self._owners[name]
-                old = await self._revive(owner) if owner.made_way else None
-                run = owner.run if old is not None and owner.run is not None else each.run
-                refused[name] = Made(run, old, (*each.failures, rejection))
+                rejection = Rejection(name, f"cannot be recorded: {fault}", remedy)
+                old = each
+                if self._has_stood_down(name):
+                    old = await self._restored(self._owners[name])
+                instance = old.instance if old is not each else None
+                refused[name] = Made(old.run, instance, (*each.failures, rejection))
             return refused
         return made
 
@@ -431,18 +451,6 @@ class Reloader:
             return
         for name in reversed(order):
             await _all_done([self._drainer.retire(each) for each in instances if each.plugin == name])
-
-    def _announce(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
-        for name in gone:
-            self._listener.tell("plugin_removed", name)
-        for name, each in sorted(made.items()):
-            for rejection in each.failures:
-                self._listener.tell("plugin_rejected", name, str(rejection))
-            if each.instance is not None:
-                self._listener.tell(
-                    "plugin.ready", name, version=each.run.spec.version, digest=each.instance.digest,
-                    tools=len(each.instance.tools), isolation=each.run.where,
-                )  # fmt: skip
 
     def _report(self, run: _Pass) -> ReloadReport:
         after = self._after(run)
@@ -467,7 +475,7 @@ class Reloader:
             kept=tuple(each for each in settled if each in after and after[each] == run.before.get(each)),
             pending=tuple(pending),
             rejected=run.refusals if run.undone else self.rejections(),
-            notices=run.plan.notices,
+            notices=(*run.plan.notices, *run.plan.waiting()),
             duration_ms=(self._clock.monotonic() - run.began) * 1000,
             config_digest=run.plan.configuration.digest,
             dry_run=run.ask.dry_run,

@@ -215,7 +215,8 @@ class Watcher:
                 again_at = ended + RESTART_S if self._asked or again_at is not None else None
                 self._answer(begun, failed=True)
                 continue
-            step = self._settling.observe(state, ended)
+            # Two scans lie as far apart as their beginnings: each looks at every file in the same order.
+            step = self._settling.observe(state, begun)
             self._judge_hearing(step, hinted=hinted)
             self._tell(step, hinted=hinted)
             self._answer(begun, failed=False)

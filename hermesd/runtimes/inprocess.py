@@ -23,6 +23,7 @@ from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name, unload_package
 from hermesd.runtimes.hooks import implemented_hooks
+from hermesd.runtimes.offer import offered
 from hermesd.runtimes.redact import Redactor
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
@@ -30,6 +31,8 @@ from hermesd.runtimes.thread import LoopThread, ThreadPool, run_in_thread
 from hermesd.telemetry.routing import CallScope, call_scope
 
 _log = logging.getLogger(__name__)
+
+UNBEGUN = Outcome(Code.CANCELLED, message="cancelled before it began")
 
 #: (plugin, level, message, fields): what a plugin says outside of a call, and tracebacks for the operator.
 OnLog = Callable[[CallScope, str, str, dict[str, object]], None]
@@ -74,9 +77,8 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
-        return Prepared(
-            tuple(each.raw for each in tools), {each.name: (each.file, each.line) for each in tools}
-        )
+        places = {each.name: (each.file, each.line) for each in tools}
+        return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 
     async def ready(self) -> None:
         lifespan = self._lifespan
@@ -173,7 +175,7 @@ class InProcessRuntime:
             )
             tools = bind_tools(view, spec.name, offered_tools(view, context))
             self._lifespan = Lifespan(view, context)
-            return merged(spec, tools)
+            return tools
 
     def _import(self) -> object:
         spec = self._spec
@@ -184,6 +186,7 @@ class InProcessRuntime:
         if self._closed:  # closed while its import was still running: nobody else will give it back
             self._loaded = False
             unload_package(self._package)
+            raise LoadFault("its import ended after it had been given up")
         return module
 
     def _hook_log(self, kind: str, payload: dict[str, object]) -> None:
@@ -205,7 +208,7 @@ class InProcessRuntime:
         return await asyncio.wrap_future(future)
 
     def _overdue(self, call: _Call) -> None:
-        if not call.ended:
+        if call.occupies:
             call.stray = True
             self._strays += 1
             self.say("warning", f"{call.bound.name} goes on running past its deadline", {})
@@ -242,20 +245,31 @@ class _Call:
     ) -> None:
         self.bound = bound
         self.done: asyncio.Future[Outcome] = loop.create_future()
+        self.began = False
         self.ended = False
         self.stray = False
         self._runtime = runtime
         self._invocation = invocation
         self._loop = loop
-        self._cancelled = threading.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
+        #: Made for a tool that may look at it.
+        self._cancelled: threading.Event | None = None
+        self._task: asyncio.Task[Outcome] | None = None
         self._calls: list[Future[Any]] = []
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it holds a thread, or waits for a loop that does not turn. One that only waits for a free
+        thread holds none, and will never begin once it is cancelled.
+        """
+        return not self.ended and (self.began or self.bound.is_async)
 
     def run_sync(self) -> None:
         """On a thread of the plugin."""
-        if self._cancelled.is_set():
-            self._finish(Outcome(Code.CANCELLED, message="cancelled before it began"))
+        if self._is_cancelled:
+            self._finish(UNBEGUN)
             return
+        self.began = True
         with call_scope(self._scope()):
             try:
                 outcome = self._outcome(self._start())
@@ -266,31 +280,36 @@ class _Call:
     def start_task(self) -> None:
         """On the plugin's loop."""
         self._task = asyncio.get_running_loop().create_task(self._run_async())
-        if self._cancelled.is_set():
+        # One that is cancelled before its first step never enters its coroutine; its end is told too.
+        self._task.add_done_callback(
+            lambda task: self._finish(UNBEGUN if task.cancelled() else task.result())
+        )
+        if self._is_cancelled:
             self._task.cancel()
 
     def cancel(self) -> None:
         """On the daemon's loop: tell the tool, and wait for nothing."""
-        self._cancelled.set()
+        self._is_cancelled = True
+        if self._cancelled is not None:
+            self._cancelled.set()
         for future in self._calls:
             future.cancel()
         if self.bound.is_async:
             self._runtime._plugin_loop().call(lambda: self._task.cancel() if self._task is not None else None)
 
-    async def _run_async(self) -> None:
+    async def _run_async(self) -> Outcome:
         with call_scope(self._scope()):
             try:
-                outcome = self._outcome(await self._start())
+                return self._outcome(await self._start())
             except BaseException as error:  # noqa: BLE001 - as above; cancellation ends here too: the task is ours
-                outcome = self._failure(error)
-        self._finish(outcome)
+                return self._failure(error)
 
     def _start(self) -> Any:
         context = self._context() if self.bound.wants_context else None
         return self.bound.invoke(context, cast("dict[str, Any]", self._invocation.arguments))
 
     def _outcome(self, value: object) -> Outcome:
-        return Outcome(Code.OK, self._runtime._redactor.text(encode_result(value)))
+        return Outcome(Code.OK, self._runtime._redactor.json_text(encode_result(value)))
 
     def _failure(self, error: BaseException) -> Outcome:
         answer = answer_of(error)
@@ -314,6 +333,8 @@ class _Call:
 
     def _deliver(self, outcome: Outcome) -> None:
         self._runtime._ended(self)
+        for future in self._calls:
+            future.cancel()  # what it asked for and did not wait for ends with it
         if not self.done.done():
             self.done.set_result(outcome)
 
@@ -330,6 +351,9 @@ class _Call:
 
     def _context(self) -> ToolContext:
         spec, invocation = self._runtime._spec, self._invocation
+        cancelled = self._cancelled = threading.Event()
+        if self._is_cancelled:  # between the first look and now
+            cancelled.set()
         return ToolContext(
             tool=invocation.tool,
             request_id=invocation.request_id,
@@ -341,7 +365,7 @@ class _Call:
             shared=self._runtime._lifespan.shared if self._runtime._lifespan is not None else {},
             emit=self._emit,
             call=self._call_tool,
-            cancelled=self._cancelled,
+            cancelled=cancelled,
             asynchronous=self.bound.is_async,
             state_dir=spec.state_dir,
         )
@@ -356,36 +380,17 @@ class _Call:
     def _call_tool(self, tool: str, arguments: dict[str, object], /) -> Future[Any]:
         future = asyncio.run_coroutine_threadsafe(self._nested(tool, arguments), self._loop)
         self._calls.append(future)
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             future.cancel()
         return future
 
     async def _nested(self, tool: str, arguments: dict[str, object]) -> Any:
+        if self.ended:
+            raise ToolCallError("CANCELLED", "the call that asks has ended")
         outcome = await self._invocation.call(tool, arguments)
         if outcome.code is Code.OK:
             return json.loads(outcome.data_json)
         raise ToolCallError(outcome.code.value, outcome.message, outcome.detail)
-
-
-def merged(spec: PluginSpec, tools: list[BoundTool]) -> list[BoundTool]:
-    """The manifest's own definitions over those of the code. Raises LoadFault where the code lacks one.
-
-    A manifest that lists tools offers just those.
-    """
-    if spec.tools is None:
-        return tools
-    bound = {each.name: each for each in tools}
-    offered = []
-    for raw in spec.tools:
-        name = str(raw.get("name", ""))
-        if name not in bound:
-            raise LoadFault(
-                f"plugin.yaml lists {name!r}, and the code has no such tool",
-                remedy=f"define it in {spec.entry}",
-            )
-        bound[name].raw = {**bound[name].raw, **raw}
-        offered.append(bound[name])
-    return offered
 
 
 def _installed(reference: str) -> object:

@@ -36,7 +36,16 @@ class Redactor:
             return {self.text(str(key)): self.value(each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.value(each) for each in value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            told = json.dumps(value)
+            return MASK if any(form in told for form in self._forms) else value
         return value
+
+    def json_text(self, text: str) -> str:
+        """The same for the text of a JSON document, which stays one whatever the secrets look like."""
+        if not any(form in text for form in self._forms):
+            return text
+        return json.dumps(self.value(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
 
     def payload(self, payload: dict[str, object]) -> dict[str, object]:
         """A progress or log payload."""
@@ -48,6 +57,7 @@ def _forms(value: str) -> Iterable[str]:
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value)
     yield quote(value, safe="")
     yield quote_plus(value)
     # Base64 of a text that contains the secret differs with the secret's place in its group of three.

@@ -12,10 +12,12 @@ from typing import Literal
 from hermesd.clock import Clock
 from hermesd.errors import LauncherError, PluginError, Rejection
 from hermesd.model.call import Code, Outcome
+from hermesd.runtimes.offer import offered
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
-from hermesd.runtimes.worker_process import Call, LogSink, WorkerProcess, resident_bytes
+from hermesd.runtimes.worker_process import Call, LogSink, WorkerProcess
 from hermesd.supervise.launcher import Launcher
+from hermesd.telemetry.process import resident_bytes
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +63,22 @@ class WorkerRuntime:
         self._failures = 0
         self._retry_at = 0.0
         self._failure = ""
+        self._refusal: tuple[str, str] | None = None
         self._closed = False
 
     async def prepare(self) -> Prepared:
-        """Start a worker, load the plugin, learn what it offers. Raises PluginError, LauncherError."""
+        """Start a worker, load the plugin, learn what it offers. Raises PluginError."""
         worker, prepared = await self._load()
         try:
-            offered = self._offered(prepared)
+            offer = offered(self._spec, prepared)
         except BaseException:
             await self._discard(worker)
             raise
         self._adopt(worker)
-        return offered
+        return offer
 
     async def ready(self) -> None:
-        """Run the plugin's hooks in the prepared worker. Raises PluginError, LauncherError."""
+        """Run the plugin's hooks in the prepared worker. Raises PluginError."""
         worker = self._current()
         self._worker = None
         if worker is None:
@@ -144,7 +147,7 @@ class WorkerRuntime:
             return "the plugin is stopped", ""
         if self._failure and self._clock.monotonic() < self._retry_at:
             return f"its worker does not start: {self._failure}", "see the plugin's log; it is tried again"
-        return None
+        return self._refusal
 
     # starting
 
@@ -157,7 +160,11 @@ class WorkerRuntime:
         return worker
 
     async def _load(self) -> tuple[WorkerProcess, Prepared]:
-        worker = await WorkerProcess.start(self._spec, self._launcher, self._on_log, self._environ)
+        try:
+            worker = await WorkerProcess.start(self._spec, self._launcher, self._on_log, self._environ)
+        except LauncherError as error:
+            rejection = Rejection(name=self._spec.name, reason=error.message, remedy=error.remedy)
+            raise PluginError([rejection]) from error
         self._starts += 1
         try:
             return worker, await worker.load()
@@ -168,6 +175,7 @@ class WorkerRuntime:
     async def _make_ready(self, worker: WorkerProcess) -> None:
         try:
             await worker.ready()
+            self._refusal = worker.refusal
         except BaseException:
             await self._discard(worker)
             raise
@@ -227,29 +235,8 @@ class WorkerRuntime:
         self._failures += 1
         self._retry_at = self._clock.monotonic() + most * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load only
         log.warning("the worker of %s does not start: %s", self._spec.name, error)
-        if not isinstance(error, PluginError | LauncherError):
+        if not isinstance(error, PluginError):
             log.error("starting the worker of %s failed", self._spec.name, exc_info=error)
-
-    def _offered(self, prepared: Prepared) -> Prepared:
-        """What the manifest says about a tool wins over the code; what it does not name is not offered."""
-        if self._spec.tools is None:
-            return prepared
-        known = {str(tool["name"]): tool for tool in prepared.tools}
-        missing = [str(tool.get("name")) for tool in self._spec.tools if tool.get("name") not in known]
-        if missing:
-            raise PluginError(
-                [
-                    Rejection(
-                        name=self._spec.name,
-                        reason=f"the manifest names the tool {name!r}, which the code does not have",
-                        remedy=f"the code has {', '.join(sorted(known)) or 'none'}",
-                        file="plugin.yaml",
-                    )
-                    for name in missing
-                ]
-            )
-        tools = tuple({**known[str(tool["name"])], **tool} for tool in self._spec.tools)
-        return Prepared(tools, prepared.places)
 
     # calls that do not end
 

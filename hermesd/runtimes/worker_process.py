@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import Code, Outcome
 from hermesd.plugin.frames import FRAME_VERSION, READ_BYTES, FrameDecoder, FrameFault, Head, encode_frame
+from hermesd.runtimes.redact import Redactor
 from hermesd.runtimes.runtime import Invocation, Prepared
 from hermesd.runtimes.spec import PluginSpec
 from hermesd.supervise.child import Child, ExitStatus
@@ -84,6 +84,9 @@ class WorkerProcess:
         self._spec = spec
         self._child = child
         self._on_log = on_log
+        self._redactor = Redactor(spec.secrets.values())
+        #: (reason, remedy) when the plugin itself says that it cannot work as it is configured.
+        self.refusal: tuple[str, str] | None = None
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(fileno=child.take("stdin"))
         self._socket.setblocking(False)
@@ -103,6 +106,8 @@ class WorkerProcess:
     ) -> WorkerProcess:
         """Start the process. Raises LauncherError."""
 
+        redactor = Redactor(spec.secrets.values())
+
         def line(text: str) -> None:
             on_log(
                 plugin=spec.name,
@@ -111,7 +116,7 @@ class WorkerProcess:
                 session_id="",
                 attempt=0,
                 level="info",
-                message=text,
+                message=redactor.text(text),
                 fields={"stream": "stderr"},
             )
 
@@ -136,6 +141,7 @@ class WorkerProcess:
             raise self._error(f"its runner speaks frame version {hello.get('version')}, not {FRAME_VERSION}")
         head: Head = {"t": "load", "plugin": spec.name, "version": spec.version, "digest": spec.digest}
         head |= {"root": str(spec.root), "entry": spec.entry, "max_concurrency": spec.max_concurrency}
+        head["state_dir"] = None if spec.state_dir is None else str(spec.state_dir)
         given = {"settings": dict(spec.settings), "secrets": dict(spec.secrets)}
         _, body = await self._await_reply(head, json.dumps(given, default=str).encode(), "described")
         try:
@@ -148,7 +154,9 @@ class WorkerProcess:
 
     async def ready(self) -> None:
         """Run its startup and shared hooks. Raises PluginError; the process is then of no use."""
-        await self._await_reply({"t": "ready"}, b"", "ready")
+        answer, _ = await self._await_reply({"t": "ready"}, b"", "ready")
+        refusal = answer.get("refusal")
+        self.refusal = (str(refusal[0]), str(refusal[1])) if refusal else None
 
     def shut_down(self, timeout_s: float) -> None:
         """Ask it to run its shutdown hooks and exit; kill it after `timeout_s`. Waits for nothing."""
@@ -271,7 +279,10 @@ class WorkerProcess:
         if kind == "result":
             self._result(head, body)
         elif kind == "progress":
-            self._tell(head["id"], kind, {key: head[key] for key in ("done", "total", "message")})
+            payload = {key: head[key] for key in ("done", "total", "message")}
+            call = self.calls.get(head["id"])
+            if call is not None and not call.answered:
+                call.invocation.emit(kind, self._redactor.payload(payload))
         elif kind == "log":
             self._log(head)
         elif kind == "ask":
@@ -289,17 +300,17 @@ class WorkerProcess:
             return
         self._drop_asks(call)
         if not call.future.done():
-            call.future.set_result(outcome_of(head, body))
+            call.future.set_result(outcome_of(head, body, self._redactor))
         self.on_settled(self, call)
 
-    def _tell(self, number: int, kind: str, value: dict[str, object]) -> None:
-        call = self.calls.get(number)
-        if call is not None and not call.answered:
-            call.invocation.emit(kind, value)
-
     def _log(self, head: Head) -> None:
-        level, message, fields = str(head["level"]), str(head["message"]), dict(head["fields"])
+        """What was said with `ctx.log` goes to whoever called; the rest is for the plugin's own log."""
+        level, message = str(head["level"]), self._redactor.text(str(head["message"]))
+        fields = self._redactor.payload(dict(head["fields"]))
         call = self.calls.get(head["id"])
+        if call is not None and not call.answered and not head.get("private"):
+            call.invocation.emit("log", {"level": level, "message": message, "fields": fields})
+            return
         of = call.invocation if call is not None else None
         self._on_log(
             plugin=self._spec.name,
@@ -311,8 +322,6 @@ class WorkerProcess:
             message=message,
             fields=fields,
         )
-        if not head.get("private"):
-            self._tell(head["id"], "log", {"level": level, "message": message, "fields": fields})
 
     # ctx.call
 
@@ -422,10 +431,11 @@ class WorkerProcess:
         return answer, data
 
     def _error(self, reason: str, *, remedy: str = "", **place: Any) -> PluginError:
+        reason = self._redactor.text(reason)
         return PluginError([Rejection(name=self._spec.name, reason=reason, remedy=remedy, **place)])
 
 
-def outcome_of(head: Head, body: bytes) -> Outcome:
+def outcome_of(head: Head, body: bytes, redactor: Redactor) -> Outcome:
     """A result frame as an Outcome. What is no JSON, or no such code, is INVALID_RESULT with its reason."""
     code, effect = head["code"], head.get("effect")
     if code not in _CODES or effect not in (None, *_EFFECTS):
@@ -442,18 +452,9 @@ def outcome_of(head: Head, body: bytes) -> Outcome:
             return Outcome(Code.INVALID_RESULT, message=message, detail={"reason": str(error)[:500]})
     return Outcome(
         Code(code),
-        text,
-        str(head.get("message", "")),
+        redactor.json_text(text),
+        redactor.text(str(head.get("message", ""))),
         effect,
         retryable=head.get("retryable") is True,
-        detail=dict(head.get("detail") or {}),
+        detail=redactor.payload(dict(head.get("detail") or {})),
     )
-
-
-def resident_bytes(pid: int) -> int:
-    """The resident set of a process; 0 when it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

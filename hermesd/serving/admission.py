@@ -49,6 +49,14 @@ class Gate:
     def leave(self) -> None:
         """Give the place back, to the one that has waited longest."""
         self.running -= 1
+        self._admit()
+
+    def resize(self, places: int) -> None:
+        """Change the number of places. Fewer: who is in stays in. More: the longest waiting go in at once."""
+        self.places = places
+        self._admit()
+
+    def _admit(self) -> None:
         while self._waiting and self.running < self.places:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -66,7 +74,7 @@ class Admission:
         gate = self._gates.get(tool)
         if gate is None:
             gate = self._gates[tool] = Gate(places)
-        gate.places = places
+        gate.resize(places)
         return gate
 
     def forget_all_but(self, tools: object) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, cast
 
 from hermesd.access.policy import decide
@@ -246,11 +247,11 @@ class Dispatcher:
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
             self._time_out(course)
-        size, limit = len(outcome.data_json), self.policy.max_result_bytes
+        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
         if size > limit:
             raise Refused(
                 Code.INVALID_RESULT,
-                f"the result has {size} characters; {limit} is the limit",
+                f"the result has {size} bytes; {limit} is the limit",
                 reason="too large",
                 remedy="ask for less at a time",
             )
@@ -283,9 +284,9 @@ class Dispatcher:
     ) -> Callable[[str, dict[str, object]], Awaitable[Outcome]]:
         """What `ctx.call` runs. Each call needs a task of its own, so that cutting it cuts nothing else."""
         request = course.request
-        caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
 
         async def call(tool: str, arguments: dict[str, object]) -> Outcome:
+            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),
@@ -330,20 +331,22 @@ class Dispatcher:
         )
 
 
-def with_request_id(request: CallRequest, new_id: str) -> CallRequest:
-    """The request, with an id of its own where its caller gave none."""
-    return request if request.request_id else replace(request, request_id=new_id)
-
-
 def _needs_confirmation(entry: Entry) -> bool:
     asked = entry.definition.deferred.get("confirm")
     return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
 
 
+def _size(text: str) -> int:
+    """Bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _parse_arguments(text: str) -> Mapping[str, object]:
     try:
-        arguments = json.loads(text or "{}", parse_constant=_refuse_constant)
+        arguments = _decode(text or "{}")
         depth_fault(arguments)
+        if "\\u" in text:  # an escape is the one way in which half a character can come
+            json.dumps(arguments, ensure_ascii=False).encode()
     except (ValueError, RecursionError, SchemaFault) as error:
         raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
     if not isinstance(arguments, dict):
@@ -358,3 +361,14 @@ def _malformed(problem: str, got: str) -> Refused:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
+# Made once: json.loads makes a decoder for each call that has options.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode

@@ -81,7 +81,8 @@ class Registry:
 
     def state_changed(self, plugin: str) -> None:
         """A runtime says that the standing of its tools may have changed."""
-        for name in self._catalogue.slices.get(plugin, {}):
+        for name, entry in self._catalogue.slices.get(plugin, {}).items():
+            self.standing(entry)  # now, and not when somebody asks: `since` is when it happened
             self._announce("state", name)
         self._wake()
 
@@ -128,6 +129,5 @@ def _kind(old: Entry | None, new: Entry | None) -> Literal["added", "changed", "
         return "removed"
     if old.definition.digest != new.definition.digest or old.definition.version != new.definition.version:
         return "changed"
-    if (old.fixed is None) != (new.fixed is None):
-        return "state"
-    return None
+    was, now = old.standing(), new.standing()
+    return "state" if (was.state, was.reason) != (now.state, now.reason) else None

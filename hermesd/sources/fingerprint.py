@@ -46,16 +46,16 @@ def folder_fingerprint(folder: Path, *, max_files: int = MAX_FILES) -> Fingerpri
             continue
         with listing:
             for entry in listing:
-                if is_ignored(entry.name):
+                name = entry.name
+                if is_ignored(name):
                     continue
                 status = _status(entry, folder)
                 if status is None:
                     continue
-                relative = prefix + entry.name
-                identity = (status.st_dev, status.st_ino)
+                relative = prefix + name
                 if not stat.S_ISDIR(status.st_mode):
                     marks.append(_mark(relative, status))
-                elif identity not in above:
+                elif (identity := (status.st_dev, status.st_ino)) not in above:
                     marks.append(_folder_mark(f"{relative}/", status))
                     pending.append((entry.path, f"{relative}/", (*above, identity)))
     marks.sort()

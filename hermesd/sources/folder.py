@@ -10,7 +10,7 @@ from pathlib import Path
 from hermesd.errors import Rejection
 from hermesd.model.ignored import is_ignored_unit
 from hermesd.sources.fingerprint import MAX_FILES, file_mark, folder_fingerprint
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan
+from hermesd.sources.source import DECLARATIVE, Fingerprint, Found, Origin, Root, RootState, Scan
 
 MANIFEST = "plugin.yaml"
 ATTEMPTS = 3
@@ -70,8 +70,9 @@ class FolderSource:
                 root.path, f"cannot be listed: {error.strerror}", "let the daemon's user list it"
             )
         found, faults, held = list[Found](), list[Rejection](), dict[str, Fingerprint]()
+        real = os.path.realpath(root.path)
         for entry in entries:
-            if is_ignored_unit(entry.name) or self._is_excluded(entry.path):
+            if is_ignored_unit(entry.name) or self._is_excluded(entry, real):
                 continue
             judged = self._judge(root.path, entry)
             if isinstance(judged, Found):
@@ -81,8 +82,12 @@ class FolderSource:
                 held[entry.path] = judged[1]
         return Scan(tuple(found), tuple(faults), held, (root,))
 
-    def _is_excluded(self, path: str) -> bool:
-        return bool(self._excluded) and os.path.realpath(path) in self._excluded
+    def _is_excluded(self, entry: os.DirEntry[str], real: str) -> bool:
+        """Whether the entry is, or links to, what is excluded; `real` is the directory behind all links."""
+        if not self._excluded:
+            return False
+        place = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, entry.name)
+        return place in self._excluded
 
     def _judge(self, root: Path, entry: os.DirEntry[str]) -> Found | tuple[Rejection, Fingerprint] | None:
         """What an entry is: a plugin, a fault with what is known of it, or nothing of ours."""
@@ -136,8 +141,8 @@ class FolderSource:
             path,
             marks,
             root,
-            unsupported="declarative tools are not in this build",
-            remedy="write the tools in Python, or move the file away",
+            unsupported=DECLARATIVE[0],
+            remedy=DECLARATIVE[1],
         )
 
 

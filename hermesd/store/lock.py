@@ -63,6 +63,10 @@ class DataDirLock:
         if descriptor is not None:
             with contextlib.suppress(OSError):  # what it says is information; the flock is the lock
                 os.ftruncate(descriptor, 0)
+            with contextlib.suppress(OSError):
+                # A child between fork and exec still holds a copy of the descriptor for an instant:
+                # unlocking lets go for all copies, closing only for ours.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def __enter__(self) -> Self:

@@ -29,19 +29,18 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "daemon_resumed": logging.INFO,
         "daemon_stopping": logging.INFO,
         "daemon_stopped": logging.INFO,
+        "http_started": logging.INFO,
         "config_loaded": logging.INFO,
         "config_rejected": logging.ERROR,
-        "config_warning": logging.WARNING,
-        "reload_started": logging.DEBUG,
         "reload_finished": logging.INFO,
-        "file_found": logging.INFO,
-        "plugin_added": logging.INFO,
-        "plugin_changed": logging.INFO,
+        "file_found": logging.DEBUG,
+        "plugin_found": logging.DEBUG,
+        "plugin_waiting": logging.WARNING,
+        "plugin_ready": logging.INFO,
         "plugin_removed": logging.INFO,
-        "plugin_pending": logging.INFO,
         "plugin_rejected": logging.ERROR,
         "plugin_unavailable": logging.WARNING,
-        "plugin_drained": logging.INFO,
+        "plugin_state": logging.WARNING,
         "plugin_trusted": logging.INFO,
         "plugin_untrusted": logging.INFO,
         "plugin_granted": logging.INFO,
@@ -49,16 +48,14 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "plugin_enabled": logging.INFO,
         "plugin_disabled": logging.INFO,
         "plugin_rolled_back": logging.WARNING,
-        "tool_added": logging.INFO,
-        "tool_changed": logging.INFO,
-        "tool_removed": logging.INFO,
-        "tool_state": logging.INFO,
-        "call_failed": logging.WARNING,
-        "worker_started": logging.INFO,
-        "worker_exited": logging.WARNING,
+        "tool_ready": logging.DEBUG,
+        "tool_warning": logging.WARNING,
+        "tool_enabled": logging.INFO,
+        "tool_disabled": logging.INFO,
+        "call_failed": logging.ERROR,
+        "store_failed": logging.ERROR,
         "watcher_degraded": logging.WARNING,
-        "watcher_restarted": logging.WARNING,
-        "threads_strayed": logging.WARNING,
+        "watcher_recovered": logging.INFO,
         "loop_lagged": logging.WARNING,
     }
 )
@@ -174,6 +171,7 @@ class EventLog:
                 self._watchers.discard(watcher)
 
     def _write(self, event: Event) -> None:
-        text = f"{event.kind} {event.subject}" + (f": {event.message}" if event.message else "")
+        what = " ".join(each for each in (event.kind, event.subject) if each)
+        text = f"{what}: {event.message}" if event.message else what
         fields = {"event": event.kind, "subject": event.subject, "seq": event.seq, **event.fields}
         _log.log(KINDS.get(event.kind, logging.INFO), "%s", text, extra={"fields": fields})

@@ -13,7 +13,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import IO, Literal, cast
 
-from hermesd.model.text import clean, clean_value
+from hermesd.model.text import clean, clean_value, pairs, word
 
 Format = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
@@ -60,7 +60,10 @@ def is_journal(stream: IO[str], journal_stream: str) -> bool:
 
 
 class TextFormatter(logging.Formatter):
-    """`TIME LEVEL logger: message key=value …` for people."""
+    """`TIME LEVEL logger: message key=value …` for people; an event once, as what happened to what.
+
+    The fields of an event that its message tells are left to JSON; the remedy follows the message.
+    """
 
     def __init__(self, *, journal: bool = False) -> None:
         super().__init__()
@@ -68,8 +71,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = clean(record.getMessage(), MESSAGE_LIMIT)
-        words = "".join(f" {key}={_word(value)}" for key, value in fields_of(record).items())
-        line = f"{clean(record.name, 200)}: {message}{words}"
+        fields = fields_of(record)
+        if "event" in fields:
+            line = _event_line(message, fields)
+        else:
+            words = "".join(f" {key}={word(value)}" for key, value in fields.items())
+            line = f"{clean(record.name, 200)}: {message}{words}"
         text = _traceback_of(record)
         whole = f"{line}\n{text}" if text else line
         if not self._journal:
@@ -105,15 +112,19 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
     return cast("dict[str, object]", clean_value(raw))
 
 
+def _event_line(message: str, fields: dict[str, object]) -> str:
+    """`kind subject: message`; without a message the fields tell it."""
+    told = " ".join(str(fields[each]) for each in ("event", "subject") if fields.get(each))
+    if message != told:
+        remedy = fields.get("remedy")
+        return f"{message} ({remedy})" if remedy else message
+    more = pairs({key: value for key, value in fields.items() if key not in ("event", "subject", "seq")})
+    return f"{told}: {more}" if more else told
+
+
 def _time_of(record: logging.LogRecord) -> str:
     at = datetime.fromtimestamp(record.created, UTC)
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _word(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    plain = bool(text) and text.isprintable() and not any(each in text for each in ' "=')
-    return text if plain or not isinstance(value, str) else json.dumps(text, ensure_ascii=False)
 
 
 def _traceback_of(record: logging.LogRecord) -> str:

@@ -59,7 +59,7 @@ class PluginLogLine:
         try:
             values = json.loads(text)
             return cls(**{**values, "at": datetime.fromisoformat(values["at"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
 
 
@@ -106,8 +106,10 @@ class PluginLog:
         self._capacity = capacity
         self._dropped = dropped
         self._condition = threading.Condition()
-        self._lines: deque[PluginLogLine] = deque()
-        self._commands: deque[Callable[[], None]] = deque()
+        # One queue for both, so that a reader gets what was written before it asked and follows from there.
+        self._queue: deque[PluginLogLine | Callable[[], None]] = deque()
+        self._waiting_lines = 0
+        self._waiting_commands = 0
         self._followers: set[_Follower] = set()
         self._closed = False
         self._disk_refused = False
@@ -144,9 +146,10 @@ class PluginLog:
             fields=_bounded(fields or {}),
         )
         with self._condition:
-            full = self._closed or len(self._lines) >= self._capacity
+            full = self._closed or self._waiting_lines >= self._capacity
             if not full:
-                self._lines.append(line)
+                self._queue.append(line)
+                self._waiting_lines += 1
                 self._condition.notify()
         if full:
             self._drop(1)
@@ -162,7 +165,7 @@ class PluginLog:
         """The last `lines` lines, then each new one as it is written: no gap and no line twice.
 
         Ends when the log is closed, or by cancellation. Raises FellBehindError for a reader that is too
-        slow, and ExhaustedError as `tail` does.
+        slow, and ExhaustedError as `tail` does. New means written after the iterator was first asked.
         """
         follower = _Follower(
             plugin, asyncio.get_running_loop(), asyncio.Event(), deque(), capacity=self._capacity
@@ -200,7 +203,7 @@ class PluginLog:
             _log.warning("the plugin log's disk does not answer: its last lines may be lost")
 
     def _ask(self, work: Callable[[], list[PluginLogLine]]) -> Future[list[PluginLogLine]]:
-        """Have the writing thread do `work` between two batches, after all that was written before."""
+        """Have the writing thread do `work` between the lines queued before and those queued after."""
         future: Future[list[PluginLogLine]] = Future()
 
         def run() -> None:
@@ -208,29 +211,36 @@ class PluginLog:
                 return
             try:
                 future.set_result(work())
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - whoever asked gets it; the thread must go on
                 future.set_exception(error)
 
         with self._condition:
-            if self._closed or len(self._commands) >= _MAX_COMMANDS:
+            if self._closed or self._waiting_commands >= _MAX_COMMANDS:
                 reason = "the plugin log is closed" if self._closed else "too many readers of plugin logs"
                 raise ExhaustedError(reason, remedy="try again later")
-            self._commands.append(run)
+            self._queue.append(run)
+            self._waiting_commands += 1
             self._condition.notify()
         return future
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._lines or self._commands or self._closed)
-                lines, commands = list(self._lines), list(self._commands)
-                self._lines.clear()
-                self._commands.clear()
+                self._condition.wait_for(lambda: self._queue or self._closed)
+                batch = list(self._queue)
+                self._queue.clear()
+                self._waiting_lines = self._waiting_commands = 0
                 closed = self._closed
+            lines: list[PluginLogLine] = []
+            for item in batch:
+                if isinstance(item, PluginLogLine):
+                    lines.append(item)
+                else:
+                    self._write_batch(lines)
+                    lines = []
+                    item()
             self._write_batch(lines)
-            for command in commands:
-                command()
-            # `closed` was read together with the queues: nothing can have been queued since.
+            # `closed` was read together with the queue: nothing can have been queued since.
             if closed:
                 break
         with self._condition:

@@ -87,6 +87,7 @@ def start_daemon(extra: str = "pass") -> tuple[subprocess.Popen[str], list[int]]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.promise("CHD-1")
 def test_nothing_outlives_a_daemon_that_dies(signum):
     """hashicorp/go-plugin#10, #114, dkron#247, spire#93: not even what moved to other sessions."""
     daemon, pids = start_daemon()
@@ -103,6 +104,7 @@ def test_nothing_outlives_the_daemon_though_a_fork_of_it_holds_the_socket():
     assert all_dead(pids, 8.0)
 
 
+@pytest.mark.promise("CHD-2")
 async def test_children_die_with_the_launcher_and_the_next_start_makes_a_new_one():
     launcher = Launcher.start()
     try:
@@ -153,6 +155,7 @@ async def test_a_launcher_that_hangs_costs_a_bounded_wait():
         await launcher.stop()
 
 
+@pytest.mark.promise("CHD-3")
 async def test_a_hundred_crashes_leave_no_zombie():
     """langgenius/dify-plugin-daemon#553, #543: whatever ends is reaped, orphans included."""
     launcher = Launcher.start()
@@ -180,6 +183,7 @@ async def test_a_hundred_crashes_leave_no_zombie():
         await launcher.stop()
 
 
+@pytest.mark.promise("CHD-4")
 async def test_a_thousand_starts_at_once_and_in_turn_leave_descriptors_and_children_flat():
     """grpc/grpc#22624, #17986: starting processes under load neither forks the daemon nor leaks."""
     launcher = Launcher.start(request_timeout_s=60)

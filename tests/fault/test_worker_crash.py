@@ -87,6 +87,7 @@ def root(tmp_path):
     return tmp_path
 
 
+@pytest.mark.promise("CHD-3")
 async def test_a_hundred_crash_restarts_leave_no_zombie_and_no_descriptor(launcher, root):
     """langgenius/dify-plugin-daemon#553, #543; what the worker had started is gone as well."""
     runtime = runtime_of(root, launcher)
@@ -121,6 +122,7 @@ async def test_a_hundred_crash_restarts_leave_no_zombie_and_no_descriptor(launch
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.promise("CHD-4")
 async def test_processes_start_beside_a_busy_grpc_server(launcher):
     """grpc/grpc#22624, #17986: no fork of the process that runs gRPC, so that none can hang in it."""
     server = grpc.aio.server()
@@ -160,6 +162,7 @@ async def test_processes_start_beside_a_busy_grpc_server(launcher):
     assert answered > 100
 
 
+@pytest.mark.promise("WRK-12")
 async def test_a_worker_that_burns_a_core_does_not_hold_the_daemons_loop(launcher, root):
     """home-assistant/core#113169, #116188: what blocks in a plugin blocks that plugin alone."""
     (root / "demo.py").write_text(

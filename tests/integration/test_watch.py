@@ -51,7 +51,7 @@ class Reloads:
     async def until(self, condition: Callable[[], bool], within: float = 5.0) -> None:
         end = time.monotonic() + within
         while not condition():
-            assert time.monotonic() < end, (self.reports, self.seen)
+            assert time.monotonic() < end, (self.reports, self.seen, self.watcher.degraded)
             await asyncio.sleep(0.01)
 
     async def next_report(self, within: float = 5.0) -> Settled:
@@ -408,6 +408,7 @@ async def test_a_dead_observer_is_replaced_by_the_rescan(root: Path) -> None:
     async with watching(root, rescan_s=0.3, observer=observer) as reloads:
         await asyncio.to_thread(made[0].stop)
         await reloads.until(lambda: len(made) == 2)
+        await reloads.watcher.settle()
         replace(root / "orders" / "plugin.yaml", "v1")
         assert (await reloads.next_report()).cause == "event"
 

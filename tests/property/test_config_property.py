@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.promise("CFG-1")
 @settings(deadline=None, max_examples=300)
 @given(data=anything, file=st.sampled_from(["a.yaml", "a.json"]))
 def test_any_bytes_are_read_or_refused_with_a_place(data: bytes, file: str) -> None:
@@ -55,6 +57,7 @@ def test_any_bytes_are_read_or_refused_with_a_place(data: bytes, file: str) -> N
     assert time.perf_counter() - started < 2
 
 
+@pytest.mark.promise("CFG-1")
 @settings(deadline=None, max_examples=200)
 @given(data=anything, file=st.sampled_from(["plugin.yaml", "plugin.json"]))
 def test_any_bytes_are_a_manifest_or_a_plugin_error(data: bytes, file: str) -> None:
@@ -104,6 +107,7 @@ def test_interpolation_changes_nothing_but_references(value: object, environ: di
         assert interpolation.faults == []
 
 
+@pytest.mark.promise("CFG-1")
 @settings(deadline=None, max_examples=150)
 @given(
     tree=st.dictionaries(

@@ -92,3 +92,18 @@ def test_bundled_plugins_import_the_sdk_and_the_standard_library_alone_and_never
                 assert all(each.name.partition(".")[0] in allowed for each in node.names)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "compile", "__import__"), file
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_names_every_setting_tool_and_argument(name: str) -> None:
+    text = (PLUGINS.parent / "docs" / "bundled-plugins.md").read_text(encoding="utf-8")
+    chapter = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    plugin = bundled(name)
+    for setting in plugin.manifest["settings"]["properties"]:
+        assert f"| `{setting}` |" in chapter, setting
+    for tool, parsed in plugin.parsed.items():
+        section = chapter.split(f"### {tool}\n")[1].split("\n### ")[0]
+        for parameter in parsed.definition.parameters["properties"]:  # type: ignore[attr-defined]
+            assert f"`{parameter}`" in section, (tool, parameter)
+        for answer in parsed.definition.returns["properties"]:  # type: ignore[index]
+            assert answer in section, (tool, answer)

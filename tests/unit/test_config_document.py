@@ -24,6 +24,7 @@ def value(text: str, file: str = "a.yaml") -> object:
     return read_document(text.encode(), file).value
 
 
+@pytest.mark.promise("CFG-2")
 @pytest.mark.parametrize(
     ("text", "line", "column", "reason"),
     [
@@ -131,6 +132,7 @@ def test_aliases_work_within_bounds() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.promise("CFG-2")
 def test_an_alias_bomb_is_refused_before_it_costs_anything() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     for code in range(ord("b"), ord("z")):

@@ -39,6 +39,7 @@ def test_a_reference_becomes_its_value(text: str, expected: str) -> None:
     assert (value, faults) == ({"k": expected}, [])
 
 
+@pytest.mark.promise("CFG-5")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -41,6 +41,7 @@ def refusals(folder: Path, text: str, environ: Mapping[str, str] | None = None) 
     return list(caught.value.rejections)
 
 
+@pytest.mark.promise("CFG-12")
 def test_without_a_file_the_defaults_hold() -> None:
     configuration = load_configuration(None, environ={})
     assert configuration.server == Server()
@@ -101,6 +102,7 @@ telemetry: {{log_dir: logs, metrics_open: never}}
     assert configuration.telemetry.log_dir == tmp_path / "logs"
 
 
+@pytest.mark.promise("CFG-3")
 @pytest.mark.parametrize(
     ("text", "line", "column", "reason", "remedy"),
     [
@@ -169,6 +171,7 @@ def test_a_fault_names_key_place_and_remedy(
     assert (rejection.line, rejection.column) == (line, column)
 
 
+@pytest.mark.promise("CFG-3")
 def test_all_faults_of_a_file_are_listed_at_once(tmp_path: Path) -> None:
     found = refusals(tmp_path, "servr: 1\nserver: {drain_timeout_s: x, http: y}\nplugins: {watch: 3}\n")
     assert [each.line for each in found] == [1, 2, 2, 3]
@@ -182,6 +185,7 @@ def test_a_file_of_nothing_but_faults_is_answered_in_bounded_time_and_length(tmp
     assert time.perf_counter() - started < 10
 
 
+@pytest.mark.promise("CFG-6")
 def test_a_message_never_holds_a_secret(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret-value")
     text = 'server: {drain_timeout_s: "${file:token}", http: "${file:token}"}\nsecrets: {A: [s3cret-value]}\n'
@@ -219,6 +223,7 @@ def test_includes_merge_in_name_order_and_paths_are_relative_to_their_own_file(t
     assert configuration.include_globs == (f"{tmp_path}/conf.d/*", f"{tmp_path}/more/*.yaml")
 
 
+@pytest.mark.promise("CFG-8")
 @pytest.mark.parametrize(
     ("main", "other", "name"),
     [
@@ -241,6 +246,7 @@ def test_a_name_in_two_files_is_an_error_naming_both_places(
     assert f"first at {tmp_path}/hermesd.yaml:2:" in rejection.reason
 
 
+@pytest.mark.promise("CFG-8")
 def test_an_include_cycle_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "include: [b.yaml]", "a.yaml")
     write(tmp_path, "include: [./a.yaml]", "b.yaml")
@@ -307,6 +313,7 @@ def test_a_large_file_is_refused_without_being_read_whole(tmp_path: Path) -> Non
         load_configuration(path, environ={})
 
 
+@pytest.mark.promise("CFG-4")
 def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path) -> None:
     configuration = load(
         tmp_path,
@@ -371,6 +378,7 @@ def test_the_command_line_wins_and_its_paths_are_relative_to_the_working_folder(
     assert origins["server.listen"] == origins["data_dir"] == "command line"
 
 
+@pytest.mark.promise("CFG-10")
 def test_a_wrong_override_says_that_it_came_from_the_command_line() -> None:
     with pytest.raises(ConfigError, match=r"server.listen\[0\]: only unix:PATH .*on the command line"):
         load_configuration(None, environ={}, overrides={"server.listen": ["0.0.0.0:1"]})

@@ -140,6 +140,7 @@ def test_a_fault_of_a_manifest_stands_at_its_place(text: str, line: int, column:
     assert (rejection.line, rejection.column) == (line, column)
 
 
+@pytest.mark.promise("CFG-3")
 def test_all_faults_of_a_manifest_are_listed_in_one_answer() -> None:
     found = refusals(
         "name: Orders\nversion: 1.10\napi: 3\nentry: x.txt\nnmae: 1\npermissions: {foo: 1, bar: 2}\n"
@@ -194,6 +195,7 @@ def test_no_two_plugins_can_differ_by_letter_case_alone() -> None:
         assert "is no plugin name" in refusals(f"name: {name}\nversion: 1.0.0\nentry: a.py\n")[0].reason
 
 
+@pytest.mark.promise("CFG-11")
 @pytest.mark.parametrize("text", ["", "\x00", GOOD[:20], GOOD + "a: [", "null"])
 def test_what_cannot_be_read_is_an_error_and_never_an_empty_manifest(text: str) -> None:
     """FRR#10453, FRR#10187: a failure to parse was taken for an empty configuration and wiped what ran."""

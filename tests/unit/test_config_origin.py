@@ -43,6 +43,7 @@ def load(folder: Path, text: str, environ: Mapping[str, str] = ENVIRON) -> Confi
     return load_configuration(path, environ=environ)
 
 
+@pytest.mark.promise("CFG-6")
 def test_no_secret_can_be_read_from_what_is_shown(tmp_path: Path) -> None:
     configuration = load(tmp_path, SECRETS)
     shown = repr(configuration) + repr(configuration.warnings) + repr(configuration.effective())
@@ -61,6 +62,7 @@ def test_names_of_granted_secrets_are_no_secret(tmp_path: Path) -> None:
     assert values["plugins.trusted.a.grant.secrets"] == ["A_TOKEN"]
 
 
+@pytest.mark.promise("CFG-7")
 def test_each_value_says_where_it_came_from(tmp_path: Path) -> None:
     configuration = load(
         tmp_path,
@@ -104,6 +106,7 @@ def test_the_digest_follows_secrets_too(tmp_path: Path, texts: tuple[str, str]) 
     assert load(tmp_path, texts[0]).digest != load(tmp_path, texts[1]).digest
 
 
+@pytest.mark.promise("CFG-6")
 def test_a_secret_moved_to_another_key_is_another_digest(tmp_path: Path) -> None:
     assert load(tmp_path, "secrets: {A: x, B: y}").digest != load(tmp_path, "secrets: {A: y, B: x}").digest
 

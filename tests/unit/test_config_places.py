@@ -7,7 +7,7 @@ from pathlib import Path
 from hermesd.config import places
 
 USER = {
-    "HOME": "/home/ann",
+    "HOME": "/h/ann",
     "XDG_RUNTIME_DIR": "/run/user/7",
     "XDG_CONFIG_HOME": "/c",
     "XDG_STATE_HOME": "/s",
@@ -25,10 +25,10 @@ def test_the_configuration_is_looked_for_where_the_operator_says_first() -> None
 def test_root_and_users_have_folders_of_their_own() -> None:
     assert places.config_path(None, USER, True)[0] == Path("/etc/hermesd/hermesd.yaml")
     assert places.config_path(None, USER, False)[0] == Path("/c/hermesd/hermesd.yaml")
-    assert places.config_folder({"HOME": "/home/ann"}, False) == Path("/home/ann/.config/hermesd")
+    assert places.config_folder({"HOME": "/h/ann"}, False) == Path("/h/ann/.config/hermesd")
     assert places.data_dir(USER, True) == Path("/var/lib/hermesd")
     assert places.data_dir(USER, False) == Path("/s/hermesd")
-    assert places.data_dir({"HOME": "/home/ann"}, False) == Path("/home/ann/.local/state/hermesd")
+    assert places.data_dir({"HOME": "/h/ann"}, False) == Path("/h/ann/.local/state/hermesd")
     assert places.listen_address(USER, True) == "unix:/run/hermesd/hermesd.sock"
     assert places.listen_address(USER, False) == "unix:/run/user/7/hermesd/hermesd.sock"
 

@@ -15,6 +15,7 @@ from hermesd.config.table import TABLE
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.promise("CFG-9")
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.path)
 def test_every_key_declares_how_it_reloads_and_what_it_does(row: object) -> None:
     """nats-server: a field that does not say how it reloads is a field that is lost in one."""
@@ -98,6 +99,7 @@ def test_defaults_lie_within_their_own_bounds() -> None:
             assert row.kind.minimum <= row.default <= row.kind.maximum, row.path
 
 
+@pytest.mark.promise("CFG-9")
 def test_every_key_of_this_build_is_in_the_reference_page() -> None:
     page = render()
     for row in TABLE.leaves():

@@ -226,7 +226,7 @@ def test_events_are_one_a_line_and_the_first_is_started(daemon: Double) -> None:
     event.event.at.FromJsonString("2026-01-02T03:04:05.678Z")
     daemon.answers["WatchEvents"] = [started, event]
     ran = daemon.run("events", "-n", "5")
-    assert ran.out == "2026-01-02T03:04:05.678000Z plugin.ready       订单 serves 1.0.0\n"
+    assert ran.out == "2026-01-02T03:04:05.678000Z plugin.ready       订单: serves 1.0.0\n"
     assert daemon.last == admin_pb2.WatchEventsRequest(recent=5, no_follow=True)
     lines = [
         json.loads(each)

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hermesd.plugin.bind import bind_tools
 from hermesd.plugin.fault import LoadFault
 from hermesd.plugin.load import load_package, package_name, unload_package
 
@@ -306,3 +307,35 @@ def test_other_imports_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ModuleNotFoundError):
         __import__("hermesd_plugins.unknown_1")
     assert hasattr(__import__("json"), "loads")
+
+
+@pytest.mark.promise("SDK-11")
+def test_two_hundred_reloads_keep_nothing(tmp_path: Path) -> None:
+    """caddy#2358, #2642, #7826; measured: typing's caches kept the classes of the last 128 contents."""
+    code = (
+        "from __future__ import annotations\nimport logging, pkgutil\nfrom dataclasses import dataclass\n"
+        "from typing import Annotated, Optional\nfrom hermesd.plugin import tool\n"
+        "log = logging.getLogger(__name__)\nFOUND = list(pkgutil.iter_modules(__import__(__package__, "
+        "fromlist=['x']).__path__))\n@dataclass\nclass T:\n    a: Optional[T] = None\n"
+        "@tool\ndef f(t: Annotated[Optional[T], 'x']) -> list[Optional[T]]: ...\n"
+    )
+    root = plugin(tmp_path / "p", main=code)
+    classes = []
+
+    def load_and_unload(number: int) -> None:
+        package = package_name("p", f"{number:012x}")
+        module = load_package(root, "main.py", package)
+        assert len(bind_tools(module, "p")) == 1
+        classes.append(weakref.ref(module.T))
+        unload_package(package)
+
+    load_and_unload(0)
+    modules, finders = len(sys.modules), len(sys.path_importer_cache)
+    loggers = len(logging.root.manager.loggerDict)
+    for number in range(1, 200):
+        load_and_unload(number)
+    gc.collect()
+    assert len(sys.modules) == modules
+    assert len(sys.path_importer_cache) == finders
+    assert len(logging.root.manager.loggerDict) == loggers
+    assert sum(each() is not None for each in classes) == 0

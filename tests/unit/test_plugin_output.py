@@ -64,4 +64,4 @@ def test_standard_logging_becomes_lines_with_logger_and_traceback():
         logger.exception("failed")
     assert told[0] == ("warning", "a b", {"logger": "library"})
     assert told[1][:2] == ("error", "failed")
-    assert "ValueError: why" in told[1][2]["traceback"]
+    assert "ValueError: why" in told[1][2]["trace"]

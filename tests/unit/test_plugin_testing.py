@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import date
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from hermesd.plugin import ToolCallError, ToolContext, ToolError, tool
 from hermesd.plugin.fault import ArgumentFault, LoadFault, ResultFault
-from hermesd.plugin.testing import Recorder, acall, call, definition, lifespan
+from hermesd.plugin.testing import Recorder, acall, call, definition, lifespan, load
 
 
 @tool(side_effects="read")
@@ -113,3 +114,16 @@ def test_the_sdk_needs_the_standard_library_alone() -> None:
     command = [sys.executable, "-I", "-S", "-c", code]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_plugin_whose_modules_import_each_other_is_loaded_as_the_daemon_loads_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my-orders"
+    folder.mkdir()
+    (folder / "words.py").write_text("WORD = '你好'\n", encoding="utf-8")
+    (folder / "my_orders.py").write_text(
+        "from .words import WORD\n\ndef greet() -> str:\n    return WORD\n", encoding="utf-8"
+    )
+    module = load(folder)
+    assert call(module.greet) == "你好"
+    assert load(folder) is module
+    assert load(str(folder), "words.py").WORD == "你好"

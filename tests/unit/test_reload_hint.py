@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -117,6 +118,20 @@ def test_a_failed_renewal_leaks_nothing_and_names_the_limit(
     for _ in range(5):
         assert "max_user_watches" in (hints.renew([root], []) or "")
     hints.close()
+
+
+def test_folders_made_faster_than_they_are_watched_end_no_thread(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`mkdir -p` is found twice, by a walk and by its events; warnings are errors here."""
+    hints = Hints(lambda: None)
+    hints.renew([root], [])
+    for _ in range(60):
+        os.makedirs(root / "a" / "b" / "c" / "d")
+        shutil.rmtree(root / "a")
+    assert hints._is_alive()
+    hints.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_who_listens_is_told_once_until_it_takes(root: Path) -> None:

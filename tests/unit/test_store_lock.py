@@ -65,14 +65,32 @@ def test_a_dead_daemons_lock_is_free(tmp_path: Path) -> None:
         assert taken.held
 
 
-def test_no_child_keeps_the_lock(tmp_path: Path) -> None:
+def test_no_child_keeps_the_lock_of_a_daemon_that_died(tmp_path: Path) -> None:
+    """systemd#25961: descriptors that children inherit."""
     holder = lock(tmp_path)
     holder.acquire()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
-        holder.release()
+    assert holder._descriptor is not None
+    code = "print('up', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        os.close(holder._descriptor)  # as the kernel does for the dead
         with lock(tmp_path) as taken:
             assert taken.held
         child.communicate(b"\n")
+
+
+def test_a_released_lock_is_free_even_while_a_child_is_being_made(tmp_path: Path) -> None:
+    holder = lock(tmp_path)
+    holder.acquire()
+    assert holder._descriptor is not None
+    inherited = os.dup(holder._descriptor)
+    holder.release()
+    with lock(tmp_path) as taken:
+        assert taken.held
+    os.close(inherited)
 
 
 def test_an_unreadable_holder_is_still_a_holder(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Literal
 
 import pytest
 
+from hermesd.clock import SystemClock
+from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.log import LEVELS, configure, is_journal
 
 Start = Callable[[Literal["text", "json"], str], io.StringIO]
@@ -130,3 +132,27 @@ def test_a_stream_that_is_not_the_journal_is_told_apart() -> None:
     assert not is_journal(io.StringIO(), "1:2")
     with open(os.devnull, "w") as stream:
         assert not is_journal(stream, "0:0")
+
+
+@pytest.mark.promise("DOC-1")
+def test_an_event_is_told_once_on_a_text_line_and_whole_in_json(start: Start) -> None:
+    events = EventLog(SystemClock())
+    stream = start("text", "info")
+    digest = "sha256:" + "ab" * 32
+    events.emit("plugin_ready", "orders", "1.0.0 serves 2 tools", digest=digest, tools=2)
+    events.emit("plugin_unavailable", "orders", "not trusted", remedy="trust it", files=["a"])
+    events.emit("plugin_trusted", "orders", digest=digest, by="operator", notes=[])
+    events.emit("daemon_stopped", "")
+    lines = [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "INFO    plugin_ready orders: 1.0.0 serves 2 tools",
+        "WARNING plugin_unavailable orders: not trusted (trust it)",
+        "INFO    plugin_trusted orders: digest=abababababab by=operator",
+        "INFO    daemon_stopped",
+    ]
+    stream = start("json", "info")
+    events.emit("plugin_ready", "orders", "1.0.0 serves 2 tools", digest=digest, tools=2)
+    line = json.loads(stream.getvalue())
+    assert line["message"] == "plugin_ready orders: 1.0.0 serves 2 tools"
+    told = (line["event"], line["subject"], line["seq"], line["digest"], line["tools"])
+    assert told == ("plugin_ready", "orders", 5, digest, 2)

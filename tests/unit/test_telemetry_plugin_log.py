@@ -103,6 +103,22 @@ async def test_follow_begins_with_the_last_lines_and_loses_and_repeats_none(make
     assert got == [str(each) for each in range(505)]
 
 
+async def test_a_line_written_after_following_began_is_never_missed_however_busy_the_writer(
+    make: Make,
+) -> None:
+    log = make()
+    held = threading.Event()
+    log._ask(lambda: [held.wait(20)][:0])  # both of the next two reach the thread in one batch
+    log.write(plugin="orders", message="before")
+    follow = log.follow("orders")
+    waiting = asyncio.ensure_future(anext(follow))
+    await asyncio.sleep(0)
+    log.write(plugin="orders", message="after")
+    held.set()
+    assert (await asyncio.wait_for(waiting, 20)).message == "after"
+    await follow.aclose()  # type: ignore[attr-defined]
+
+
 async def test_follow_ends_when_the_log_is_closed(make: Make) -> None:
     log = make()
     follow = log.follow("orders")
@@ -185,7 +201,7 @@ async def test_a_line_cut_off_by_a_crash_is_left_out(make: Make, tmp_path: Path)
     log.write(plugin="orders", message="whole")
     await log.tail("orders", 1)
     with (tmp_path / "logs" / "orders.jsonl").open("ab") as file:
-        file.write(b'{"at": "2026-11\n\xff\xfe\n[]\n')
+        file.write(b'{"at": "2026-11\n\xff\xfe\n[]\n' + b"[" * 100_000 + b"\n")
     assert [each.message for each in await log.tail("orders", 5)] == ["whole"]
 
 

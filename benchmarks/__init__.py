@@ -1,0 +1,1 @@
+"""Measures what the project promises in numbers: `python -m benchmarks [NAME…]`, see docs/benchmarks.md."""

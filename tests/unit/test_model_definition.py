@@ -1,0 +1,101 @@
+"""Every fault of a definition is told at once, each with tool and field."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from hermesd.errors import PluginError
+from hermesd.model.definition import DEFERRED_FIELDS, ToolDefinition, parse_definition
+
+
+def parse(**raw: object) -> ToolDefinition:
+    return parse_definition(
+        {"name": "orders.query_status", **raw}, plugin="orders", version="1.0.0"
+    ).definition
+
+
+def faults_of(**raw: object) -> str:
+    with pytest.raises(PluginError) as caught:
+        parse_definition(
+            {"name": "orders.query_status", **raw}, plugin="orders", version="1.0.0", file="orders.py", line=7
+        )
+    assert {(each.file, each.line) for each in caught.value.rejections} == {("orders.py", 7)}
+    assert all("tool '" in each.reason for each in caught.value.rejections)
+    return " | ".join(each.reason for each in caught.value.rejections)
+
+
+def test_a_bare_name_is_enough() -> None:
+    made = parse()
+    assert (made.version, made.side_effects, made.enabled, made.domain) == ("1.0.0", "write", True, "orders")
+    assert made.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"name": "stock.count_items"}, "outside the plugin's own domain"),
+        ({"name": "orders"}, "no tool name"),
+        ({"name": "Orders.Query"}, "no tool name"),
+        ({"descripton": "x"}, "did you mean 'description'"),
+        ({"version": "1.2"}, "no semantic version"),
+        ({"side_effects": "some"}, "none of none, read, write, destructive"),
+        ({"timeout_ms": 0}, "timeout_ms: must be at least 1"),
+        ({"timeout_ms": True}, "timeout_ms: expected int, got bool"),
+        ({"timeout_ms": "5"}, "timeout_ms: expected int, got str"),
+        ({"max_concurrency": -1}, "max_concurrency: must be at least 1"),
+        ({"tags": "a"}, "tags: expected list"),
+        ({"enabled": "yes"}, "enabled: expected bool"),
+        ({"parameters": {"type": "strnig"}}, "parameters"),
+        ({"parameters": []}, "parameters: expected dict"),
+        ({"returns": {"type": 5}}, "returns"),
+        ({"examples": [{"user_says": "x"}]}, "examples/0"),
+        ({"examples": [5]}, "examples/0"),
+        ({"examples": [{"arguments": {"a": 1}}]}, "examples/0/arguments/a"),
+    ],
+)
+def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
+    assert expected in faults_of(**raw)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    told = faults_of(version="x", timeout_ms=0, descripton="")
+    assert all(each in told for each in ("version", "timeout_ms", "descripton"))
+
+
+@pytest.mark.parametrize("field", sorted(DEFERRED_FIELDS))
+def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
+    shapes: dict[str, object] = {"confirm": "operator", "roles": [], "requires": [], "correct": []}
+    parsed = parse_definition(
+        {"name": "orders.query_status", "description": "d", field: shapes.get(field, {"a": 1})},
+        plugin="orders",
+        version="1.0.0",
+    )
+    assert [each for each in parsed.warnings if each.startswith(f"{field}:")]
+    assert field in parsed.definition.deferred
+
+
+def test_a_missing_description_is_a_warning() -> None:
+    parsed = parse_definition({"name": "orders.query_status"}, plugin="orders", version="1.0.0")
+    assert "has no description" in parsed.warnings
+
+
+OTHER: dict[str, object] = {
+    "name": "orders.other_name", "version": "9.0.0", "parameters": {"type": "object"}, "title": "t",
+    "description": "d", "tags": ["t"], "when_to_use": "w", "when_not_to_use": "n",
+    "parameter_guide": {"a": "b"},
+    "examples": [{"user_says": "s", "arguments": {}}], "returns": {"type": "string"}, "side_effects": "none",
+    "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
+    "depends_on": ["a.b_c"], "enabled": False, "coerce": False, "confirm": "operator",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [each.name for each in fields(ToolDefinition)])
+def test_the_digest_changes_with_every_field(field: str) -> None:
+    key = "confirm" if field == "deferred" else field
+    assert parse(**{key: OTHER[key]}).digest != parse().digest
+
+
+def test_equal_definitions_have_equal_digests() -> None:
+    assert parse(**OTHER).digest == parse(**dict(reversed(OTHER.items()))).digest

@@ -1,0 +1,59 @@
+"""Calls in flight are listed exactly as long as they run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hermesd.errors import AlreadyExistsError
+from hermesd.model.call import Code
+from hermesd.serving.flight import Cut, Flight, Flights
+from tests.core_doubles import OPERATOR, settle
+
+
+def flight(request_id: str) -> Flight:
+    task = asyncio.current_task()
+    assert task is not None
+    return Flight(request_id, "a.b_c", OPERATOR, task, 0.0)
+
+
+async def test_a_flight_is_listed_while_it_lasts() -> None:
+    flights = Flights()
+    with flights.enter(flight("one")) as _:
+        assert len(flights) == 1
+        assert flights.find("one") is not None
+    assert (len(flights), flights.find("one")) == (0, None)
+
+
+async def test_an_id_in_use_is_refused_and_its_holder_stays() -> None:
+    flights = Flights()
+    first = flight("one")
+    with flights.enter(first):
+        with pytest.raises(AlreadyExistsError), flights.enter(flight("one")):
+            pass
+        assert flights.find("one") is first
+
+
+async def test_idle_is_when_nothing_flies() -> None:
+    flights = Flights()
+    await flights.idle()
+    with flights.enter(flight("one")):
+        waiting = asyncio.create_task(flights.idle())
+        await settle()
+        assert not waiting.done()
+    await waiting
+
+
+async def test_the_first_reason_to_end_a_call_stands() -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    each = Flight("one", "a.b_c", OPERATOR, task, 0.0)
+    first = Cut(Code.CANCELLED, "first", "")
+    each.end(first)
+    each.end(Cut(Code.UNAVAILABLE, "second", ""))
+    assert each.cut is first
+    assert task.cancelling() == 1
+    await asyncio.gather(task, return_exceptions=True)
