@@ -168,7 +168,7 @@ def test_a_call_sees_tools_and_answers_of_one_generation_while_generations_are_s
 
     nats-server fcd4231: a data race between status and reload.
     """
-    home.configure(watch=False, trusted={"pair": {"follow": True}})
+    home.follow("pair")
 
     def pair(number: int) -> str:
         return f'''
