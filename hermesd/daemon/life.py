@@ -117,6 +117,7 @@ class Daemon:
             served=self._served,
             executor=self._executor,
             unsettled=self._unsettled,
+            moved=self._moved,
             notices=self._restart_notices,
             state_dir=directory.state / "plugins",
         )
@@ -396,6 +397,9 @@ class Daemon:
 
     def _state(self, scans: Sequence[Scan]) -> ScanState:
         return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
+
+    def _moved(self, scans: Sequence[Scan]) -> frozenset[str]:
+        return self._watcher.moved(self._state(scans)) if self._watching else frozenset()
 
     async def _unsettled(self, patient: bool) -> frozenset[str]:
         if not self._watching:

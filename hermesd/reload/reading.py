@@ -39,6 +39,7 @@ class SourceReading:
         served: ServedStore,
         executor: Executor,
         unsettled: Callable[[bool], Awaitable[frozenset[str]]],
+        moved: Callable[[Sequence[Scan]], frozenset[str]] = lambda _: frozenset(),
         notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
         state_dir: Path,
     ) -> None:
@@ -49,6 +50,7 @@ class SourceReading:
         self._served = served
         self._executor = executor
         self._unsettled = unsettled
+        self._moved = moved
         self._notices = notices
         self.state_dir = state_dir
         #: What the last reading saw, for the watcher to compare with.
@@ -74,6 +76,8 @@ class SourceReading:
         """One reading, on the calling thread. Raises ConfigError only where there was never a good one."""
         configuration, faults = self._configure(unsettled)
         scans = self.seen = tuple(source.scan() for source in self._sources(configuration))
+        # Between the look that found all settled and this one somebody may have begun to write again.
+        unsettled |= self._moved(scans)
         looks = self._look_at(scans, unsettled)
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}

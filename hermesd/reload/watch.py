@@ -121,6 +121,10 @@ class Watcher:
         """The units that were being changed at the last look."""
         return self._unsettled
 
+    def moved(self, state: ScanState) -> frozenset[str]:
+        """The units that are not as they were when they settled: they are named again. From any thread."""
+        return self._settling.moved(state)
+
     async def start(self, reported: ScanState | None = None) -> None:
         """Begin. `reported` is what the daemon serves already; without it everything found is a change."""
         if self._supervisor is not None:
