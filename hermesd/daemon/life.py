@@ -116,6 +116,8 @@ class Daemon:
             executor=self._executor,
             unsettled=self._unsettled,
             notices=self._restart_notices,
+            files=self._files_of,
+            looked=self._scans,
             state_dir=directory.state / "plugins",
         )
         plugins = configuration.plugins
@@ -133,6 +135,7 @@ class Daemon:
             on_degraded=self._watcher_degraded,
         )
         self._watching = False
+        self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
 
     async def run(self) -> None:
@@ -365,12 +368,24 @@ class Daemon:
         return self._configuration.plugins.dirs
 
     def _files(self) -> Sequence[Path]:
-        configuration = self._configuration
+        return self._files_of(self._configuration)
+
+    def _files_of(self, configuration: Configuration) -> Sequence[Path]:
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
         return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
-        return self._state([source.scan() for source in self._sources(self._configuration)])
+        """Look at everything, for the watcher and in its thread; the next reading starts from that."""
+        self._looked = None
+        configuration = self._configuration
+        scans = tuple(source.scan() for source in self._sources(configuration))
+        state = self._state(scans)
+        self._looked = (configuration, scans)
+        return state
+
+    def _scans(self, configuration: Configuration) -> tuple[Scan, ...] | None:
+        looked = self._looked
+        return looked[1] if looked is not None and looked[0] is configuration else None
 
     def _state(self, scans: Sequence[Scan]) -> ScanState:
         return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
