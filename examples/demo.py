@@ -60,71 +60,94 @@ def main() -> int:
                 indent=2,
             )
         )
-        say(f"starting a daemon with {config.relative_to(CHECKOUT)}")
+        say(f"Start a daemon: hermesd serve --config {config.relative_to(CHECKOUT)}")
         with running(config), Client(address) as client:
             until(lambda: answers(client), "the daemon answers")
+            status = client.get_status()
+            show("ready", f"hermesd {status.version}, pid {status.pid}, {len(status.plugins)} plugins")
+            list_tools(client)
             call_bundled_tools(client)
             digest = drop_plugin(client)
             trust_and_call(client, digest)
             edit(client)
             break_and_mend(client)
-    say("the daemon has stopped; everything went as told")
+            say("Stop: calls in flight would be waited for")
+    show("stopped", "everything went as told")
+    print('\nNow write your own: README.md, "Your first ten minutes".')
     return 0
 
 
+def list_tools(client: Client) -> None:
+    say("List the tools that come with it")
+    verbs: dict[str, list[str]] = {}
+    for tool in client.tools():
+        domain, _, verb = tool.name.partition(".")
+        verbs.setdefault(domain, []).append(verb)
+    for domain, names in verbs.items():
+        show(domain, ", ".join(names))
+
+
 def call_bundled_tools(client: Client) -> None:
-    tools = list(client.tools())
-    say(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
-    now = client.call_tool("time.get_now", {"zone": "Asia/Shanghai"}).raise_for_error()
-    show("time.get_now", now.data)
-    found = client.call_tool(
-        "files.search_text", {"query": "hermesd", "pattern": "*.md", "max_hits": 2}
-    ).raise_for_error()
-    show("files.search_text", found.data)
-    readme = client.call_tool("files.read_file", {"path": "README.md", "max_lines": 3})
-    show("files.read_file", readme.raise_for_error().data)
-    stats = client.call_tool("text.count_stats", {"text": (CHECKOUT / "README.md").read_text("utf-8")})
-    show("text.count_stats", stats.raise_for_error().data)
+    say("Call some of them over gRPC, on the files of this checkout")
+    now = client.call_tool("time.get_now", {"zone": "Asia/Shanghai"}).raise_for_error().data
+    show("time.get_now zone=Asia/Shanghai", now["formats"]["chinese"])
+    query = {"query": "hermesd", "pattern": "*.md", "max_hits": 3}
+    found = client.call_tool("files.search_text", query).raise_for_error().data
+    for hit in found["hits"]:
+        place = Path(hit["path"]).relative_to(CHECKOUT)
+        show("files.search_text query=hermesd", f"{place}:{hit['line']}: {hit['text'].strip()[:50]}")
+    text = client.call_tool("files.read_file", {"path": "README.md"}).raise_for_error().data["text"]
+    show("files.read_file path=README.md", f"{len(text)} characters, {text.splitlines()[2]!r}")
+    stats = client.call_tool("text.count_stats", {"text": text}).raise_for_error().data
+    show("text.count_stats of that", f"{stats['words']} words in {stats['paragraphs']} paragraphs")
     wrong = client.call_tool("text.count_stat", {"text": "x"})
-    show("a wrong name", {"code": wrong.code, "nearest": wrong.detail.get("nearest")})
+    show("text.count_stat", f"{wrong.code}: did you mean {wrong.detail['nearest'][0]}?")
+    wrong = client.call_tool("time.get_now", {"zone": 8})
+    show("time.get_now zone:=8", f"{wrong.code}: {wrong.message}")
 
 
 def drop_plugin(client: Client) -> str:
-    say("dropping a new plugin into plugins/scale")
+    say("Drop a plugin into plugins/scale: nothing of it runs before somebody trusts it")
     (BOX / "plugins" / "scale").mkdir()
     write("plugin.yaml", "name: scale\nversion: 1.0.0\nentry: scale.py\n")
     write("scale.py", PLUGIN)
     until(lambda: plugin(client) is not None, "the daemon has found it")
     found = known(client)
-    show("scale", {"state": found.state, "reason": found.reason})
+    show("scale", f"{found.state}: {found.reason}")
     return str(found.found_digest)
 
 
 def trust_and_call(client: Client, digest: str) -> None:
-    say("trusting just this content")
+    say(f"Trust this content, {digest[:19]}…, and later edits too, as one does while developing")
     client.trust_plugin("scale", digest=digest, follow=True)
-    show("scale.weigh_text", client.call_tool("scale.weigh_text", {"text": "心"}).raise_for_error().data)
+    show("scale.weigh_text text=心", weight(client))
 
 
 def edit(client: Client) -> None:
-    say("editing it: a text weighs ten times as much from now on")
+    say("Edit it: from now on a text weighs ten times as much")
     began = time.monotonic()
     write("scale.py", PLUGIN.replace("FACTOR = 2", "FACTOR = 20"))
     until(lambda: weight(client) == "20 grams", "the edit serves")
-    show("scale.weigh_text", f"{weight(client)}, {(time.monotonic() - began) * 1000:.0f} ms after the save")
+    took_ms = (time.monotonic() - began) * 1000
+    show("scale.weigh_text text=心", f"{weight(client)}, {took_ms:.0f} ms after the save")
 
 
 def break_and_mend(client: Client) -> None:
-    say("breaking it")
+    say("Break it: the last good version goes on serving")
     write("scale.py", PLUGIN.replace("FACTOR = 2", "FACTOR ="))
     until(lambda: bool(known(client).rejections), "the daemon has seen it")
     fault = known(client).rejections[0]
-    show("rejected", f"{fault.file}:{fault.line}:{fault.column}: {fault.reason}")
-    show("the last good version still serves", weight(client))
-    say("mending it")
+    place = f"{Path(fault.file).relative_to(CHECKOUT)}:{fault.line}:{fault.column}"
+    show("rejected", f"{place}: {fault.reason} ({fault.remedy})")
+    show("scale.weigh_text text=心", weight(client))
+    say("Mend it")
     write("scale.py", PLUGIN.replace("FACTOR = 2", "FACTOR = 3"))
     until(lambda: weight(client) == "3 grams", "the mended version serves")
-    show("reload", {"rejected": len(client.reload().rejected)})
+    show("scale.weigh_text text=心", weight(client))
+    answer = client.reload()
+    show(
+        "reload", f"generation {answer.generation}, {len(answer.kept)} kept, {len(answer.rejected)} rejected"
+    )
 
 
 def weight(client: Client) -> object:
@@ -191,8 +214,7 @@ def say(text: str) -> None:
 
 
 def show(what: str, value: object) -> None:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    print(f"    {what}: {text if len(text) < 400 else text[:400] + ' …'}", flush=True)
+    print(f"    {what} → {value}", flush=True)
 
 
 if __name__ == "__main__":

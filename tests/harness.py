@@ -110,15 +110,15 @@ class Daemon:
     ) -> None:
         """`prefix`: words before the command, such as setpriv's. `config` False: no configuration file."""
         self.home = home
-        self._log = home.log.open("ab")
         named = ["--config", str(home.config)] if config else []
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "hermesd", "serve", *named, *options],
-            stdout=self._log,
-            stderr=self._log,
-            env={**environment(), **(env or {})},
-            cwd=ROOT,
-        )
+        with home.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "hermesd", "serve", *named, *options],
+                stdout=log,
+                stderr=log,
+                env={**environment(), **(env or {})},
+                cwd=ROOT,
+            )
 
     @property
     def pid(self) -> int:
@@ -206,14 +206,11 @@ class Daemon:
             raise AssertionError(
                 f"the daemon did not stop within {timeout_s:g} s:\n{self.log_text()[-4000:]}"
             ) from None
-        finally:
-            self._log.close()
 
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
         self.process.kill()
         self.process.wait()
-        self._log.close()
 
 
 def refused(home: Home, *options: str, **more: Any) -> tuple[int, str]:
@@ -223,8 +220,7 @@ def refused(home: Home, *options: str, **more: Any) -> tuple[int, str]:
     try:
         status = daemon.process.wait(START_S)
     finally:
-        if daemon.process.poll() is None:
-            daemon.kill()
+        daemon.kill()
     return status, home.log.read_bytes()[before:].decode(errors="replace")
 
 

@@ -23,7 +23,10 @@ _BANNED = (
         "the number of a ticket or work package",
     ),
     (re.compile(r"\bpyp[i]\.org|\bpythonhoste[d]\.org|\bnpmj[s]\.org", re.IGNORECASE), "a registry's host"),
-    (re.compile(r"\b(?:registry|mirror|proxy|index)\.[a-z0-9-]+\.(?:com|org|net|io|dev|cn)\b"), "a registry's host"),
+    (
+        re.compile(r"\b(?:registry|mirror|proxy|index)\.[a-z0-9-]+\.(?:com|org|net|io|dev|cn)\b"),
+        "a registry's host",
+    ),
     (re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b"), "unfinished work"),
 )
 #: Folders that every machine has; the texts may speak of them wherever the checkout lies.

@@ -1,12 +1,16 @@
 """Whether somebody else could change a plugin: owner and modes of its directory and all below it.
 
-As sshd does with StrictModes. Access control lists are not considered: on Linux an entry that grants
-writing shows in the group bits of the mode.
+As sshd does with StrictModes, on Debian and Ubuntu too: a user's private group (nobody but the owner is in
+it, the default there together with umask 002) is not somebody else. Of access control lists only the mode is
+considered, where an entry that grants writing shows in the group bits; with one, no group counts as private.
 """
 
 from __future__ import annotations
 
+import errno
+import grp
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterator
@@ -109,8 +113,29 @@ def _fault(
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not writable or (sticky and status.st_mode & stat.S_ISVTX):
         return None
+    if not status.st_mode & stat.S_IWOTH and _is_private_group(status) and not _has_acl(path):
+        return None
     whom = "its group" if not status.st_mode & stat.S_IWOTH else "everybody"
     return UnsafeMode(path, f"{path} is writable by {whom}", f"chmod go-w {shlex.quote(str(path))}")
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether nobody but the owner, an ordinary user, can be in the group: the test of Debian's sshd."""
+    if status.st_uid == 0:
+        return False
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    return group.gr_mem == [owner.pw_name] or (not group.gr_mem and group.gr_name == owner.pw_name)
+
+
+def _has_acl(path: Path) -> bool:
+    try:
+        os.getxattr(path, "system.posix_acl_access")
+    except OSError as error:
+        return error.errno not in (errno.ENODATA, errno.ENOTSUP)
+    return True
 
 
 def _owner_fault(path: Path) -> UnsafeMode:

@@ -133,4 +133,5 @@ def _plugin_json(each: PluginStatus) -> dict[str, object]:
         "tools": list(each.tools),
         "files": list(each.files),
         "permissions": json.loads(each.permissions_json),
+        "granted": json.loads(each.granted_json),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hermesd.config.configuration import Configuration
 from hermesd.config.fault import printable
 from hermesd.config.manifest import Manifest
@@ -23,8 +25,18 @@ def settings_rejections(manifest: Manifest, configuration: Configuration) -> lis
         path = key + fault.path.replace("/", ".").replace("~1", "/").replace("~0", "~")
         place = configuration.place(path) or configuration.place(key) or ()
         reason = printable(f"{path}: {_problem(fault)}")
-        found.append(Rejection(manifest.name, reason, f"mend {key} in hermesd.yaml", *place))
+        remedy = f"mend {key} in hermesd.yaml{_meant(manifest.settings, fault)}"
+        found.append(Rejection(manifest.name, reason, remedy, *place))
     return found
+
+
+def _meant(schema: Mapping[str, object], fault: ArgumentFault) -> str:
+    """What the plugin's author says of the setting: a pattern alone tells an operator little."""
+    name = fault.path.split("/")[1] if "/" in fault.path else ""
+    properties = schema.get("properties")
+    setting = properties.get(name) if isinstance(properties, Mapping) else None
+    text = setting.get("description") if isinstance(setting, Mapping) else None
+    return f" ({name}: {printable(text)})" if isinstance(text, str) else ""
 
 
 def _problem(fault: ArgumentFault) -> str:

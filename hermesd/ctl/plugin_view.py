@@ -84,13 +84,18 @@ def show_whole_plugin(screen: Screen, plugin: admin_pb2.Plugin) -> None:
 
 
 def show_files_and_permissions(screen: Screen, plugin: admin_pb2.Plugin) -> None:
-    """What the content is made of, and what it wants to be allowed."""
+    """What the content is made of, what it wants to be allowed, and what of that it is not."""
     for number, file in enumerate(plugin.files):
         screen.line(f"{'files' if number == 0 else '':<12} {file}")
-    asked = [
-        f"{kind}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
-        for kind, value in json.loads(plugin.permissions_json or "{}").items()
-        if value
-    ]
-    for number, text in enumerate(asked or ["none"]):
+    asked = json.loads(plugin.permissions_json or "{}")
+    granted = json.loads(plugin.granted_json or "{}") if plugin.isolation else asked
+    lines = [f"{kind}: {_entries(value, granted.get(kind))}" for kind, value in asked.items() if value]
+    for number, text in enumerate(lines or ["none"]):
         screen.line(f"{'permissions' if number == 0 else '':<12} {text}")
+
+
+def _entries(asked: object, granted: object) -> str:
+    if not isinstance(asked, list):
+        return f"{asked}" if granted is not None else f"{asked} (not granted)"
+    held = granted if isinstance(granted, list) else []
+    return ", ".join(f"{each}" if each in held else f"{each} (not granted)" for each in asked)

@@ -72,7 +72,12 @@ def show_plugins(screen: Screen, plugins: Iterable[admin_pb2.Plugin], now: datet
 
 
 def _show_attention(screen: Screen, answer: admin_pb2.GetStatusResponse, now: datetime) -> None:
-    troubled = [each for each in answer.plugins if each.state in _TROUBLE or each.rejections]
+    # A ready one with a reason waits for the operator: its content changed, or its folder is unsafe.
+    troubled = [
+        each
+        for each in answer.plugins
+        if each.state in _TROUBLE or each.rejections or (each.state == "ready" and each.reason)
+    ]
     shown = {_key(each) for plugin in troubled for each in plugin.rejections}
     others = [each for each in answer.reload.rejected if _key(each) not in shown]
     stray = [each for each in answer.plugins if each.stray_threads and each not in troubled]

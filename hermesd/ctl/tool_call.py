@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from hermesd.api.v1 import tool_pb2
 from hermesd.ctl.arguments import arguments_json
 from hermesd.ctl.complete import complete_tool
-from hermesd.ctl.connection import connect
+from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json
+from hermesd.model.handover import model_name
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen, escape_json, json_text
+
+if TYPE_CHECKING:
+    from hermesd.client import Client
 
 _STATUS = {
     "OK": ExitStatus.DONE,
@@ -47,6 +51,7 @@ Arguments:  --args '{"id": 7}'   a JSON object
             --args -             from stdin
             key=value            a text; key:=JSON anything else
 
+NAME may also be the name that `tools list --format` gave the tool for a model.
 On failure the code, every fault of the arguments and the remedy go to stderr, and the exit status is 1
 (4 not allowed, 5 a confirmation is required).""",
     short_help="Call a tool and print its data.",
@@ -79,6 +84,8 @@ def call(
         "confirmation_token": confirm,
     }
     with connect(ctx) as (daemon, screen):
+        if "." not in name:
+            name = _own_name(daemon, name)
         if stream:
             result = _streamed(screen, daemon.stream_call_tool(name, arguments, **options))
         else:
@@ -89,6 +96,12 @@ def call(
     if not screen.as_json:
         show_result(screen, result)
     return _STATUS.get(result.code, ExitStatus.FAILED)
+
+
+def _own_name(daemon: Client, given: str) -> str:
+    """The tool that a model knows as `given`: what `tools list --format` handed out comes back here."""
+    tools = whole_list(lambda size, token: daemon.list_tools(page_size=size, page_token=token)).tools
+    return next((each.name for each in tools if model_name(each.name) == given), given)
 
 
 def show_result(screen: Screen, result: tool_pb2.Result) -> None:

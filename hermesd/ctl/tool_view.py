@@ -11,6 +11,7 @@ from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
+from hermesd.model.handover import FORMATS, Format, handed_over
 from hermesd.terminal.screen import Screen
 
 
@@ -25,29 +26,39 @@ from hermesd.terminal.screen import Screen
     "--source", default="", metavar="KIND", help="Only tools of this kind of source, such as python."
 )
 @click.option("--domain", default="", metavar="NAME", help="Only tools of this domain.")
+@click.option(
+    "--format",
+    "to",
+    type=click.Choice(FORMATS),
+    help="Definitions of the tools that can be called now, ready to hand to a model.",
+)
 @click.pass_context
-def list_tools(ctx: click.Context, ready: bool, source: str, domain: str) -> None:
+def list_tools(ctx: click.Context, ready: bool, source: str, domain: str, to: Format | None) -> None:
     with connect(ctx) as (daemon, screen):
         answer = whole_list(
             lambda size, token: daemon.list_tools(
                 page_size=size,
                 page_token=token,
-                include_unavailable=not ready,
+                include_unavailable=not (ready or to),
                 source=source,
                 domain=domain,
             )
         )
+    if to is not None:
+        screen.document([_handed_over(each, to) for each in answer.tools])
+        return
     if screen.as_json:
         screen.document(message_json(answer))
         return
     screen.table(
-        ["TOOL", "VERSION", "STATE", "EFFECTS", "PLUGIN", "DESCRIPTION"],
+        ["TOOL", "VERSION", "STATE", "EFFECTS", "TOKENS", "PLUGIN", "DESCRIPTION"],
         [
             [
                 each.name,
                 each.version,
                 each.state,
                 each.side_effects,
+                str(each.tokens),
                 each.plugin,
                 each.reason or _first_line(each.description),
             ]
@@ -55,6 +66,14 @@ def list_tools(ctx: click.Context, ready: bool, source: str, domain: str) -> Non
         ],
         state_column=2,
     )
+    screen.line(
+        f"{len(answer.tools)} tools, about {answer.tokens} tokens for a model that is shown all of them"
+    )
+
+
+def _handed_over(tool: tool_pb2.Tool, to: Format) -> dict[str, object]:
+    returns = json.loads(tool.returns_json) if tool.returns_json else None
+    return handed_over(tool, json.loads(tool.parameters_json), returns, to)
 
 
 @click.command(
@@ -103,6 +122,7 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("at once", str(tool.max_concurrency) if tool.HasField("max_concurrency") else ""),
         ("depends on", ", ".join(tool.depends_on)),
         ("tags", ", ".join(tool.tags)),
+        ("tokens", f"about {tool.tokens}"),
         ("plugin", f"{tool.plugin} ({tool.source})"),
         ("digest", tool.digest),
     ]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from hermesd.clock import SystemClock
@@ -14,6 +15,7 @@ from hermesd.config.load import find_config, load_configuration
 from hermesd.config.places import config_path, data_dir, listen_address, plugin_dirs
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
+from hermesd.model.text import clean
 from hermesd.store.layout import DataDir
 from hermesd.store.lock import DataDirLock
 from hermesd.supervise.launcher import Launcher
@@ -38,13 +40,34 @@ def run(options: ServeOptions) -> int:
     try:
         configure(options.log_format or "text", options.log_level or "info", sys.stderr)
         return _serve(options)
-    except ConfigError as error:
-        for rejection in error.rejections:
-            print(f"hermesd: {rejection}", file=sys.stderr)  # noqa: T201 - the command line's own words
-    except HermesdError as error:
-        remedy = f" ({error.remedy})" if error.remedy else ""
-        print(f"hermesd: {error.message}{remedy}", file=sys.stderr)  # noqa: T201 - as above
+    except (HermesdError, OSError) as error:
+        words = _words(error)
+    except ExceptionGroup as group:
+        # Life in a task group wraps what ended it. What is ours, or the system's, needs no traceback.
+        ends = list(_leaves(group))
+        if not all(isinstance(each, HermesdError | OSError) for each in ends):
+            raise
+        words = [word for each in ends for word in _words(each)]
+    for word in words:
+        print(f"hermesd: {clean(word)}", file=sys.stderr)  # noqa: T201 - the command line's own words
     return 1
+
+
+def _words(error: Exception) -> list[str]:
+    """What ended the daemon, for the operator to read."""
+    if isinstance(error, ConfigError):
+        return [str(rejection) for rejection in error.rejections]
+    if isinstance(error, HermesdError):
+        return [f"{error.message} ({error.remedy})" if error.remedy else error.message]
+    return [str(error)]
+
+
+def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    for each in group.exceptions:
+        if isinstance(each, ExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
 
 
 def _serve(options: ServeOptions) -> int:

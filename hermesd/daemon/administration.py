@@ -9,14 +9,15 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
+from typing import cast
 
 from hermesd.clock import Clock
-from hermesd.config.effective import EffectiveValue
+from hermesd.config.effective import EffectiveValue, jsonable
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener
 from hermesd.errors import NotFoundError, PreconditionError
@@ -78,7 +79,9 @@ class Administration:
         addresses: Sequence[str],
         work_tree: WorkTree,
         stop: Callable[[], None],
+        serving: Callable[[bool], Awaitable[None]],
     ) -> None:
+        """`serving` tells whoever watches the daemon's health whether it takes calls."""
         self._reloader = reloader
         self._registry = registry
         self._flights = flights
@@ -98,6 +101,7 @@ class Administration:
         self._addresses = addresses
         self._work_tree = work_tree
         self._stop = stop
+        self._serving = serving
         self._began = clock.monotonic()
         self._processes = ProcessTable()
         self._state = "starting"
@@ -141,7 +145,7 @@ class Administration:
         catalogue = self._registry.catalogue
         states = Counter(self._registry.standing(entry).state.value for entry in catalogue.tools.values())
         plugins = self._reloader.plugins()
-        children = self._children(plugins)
+        children = self.children(plugins)
         loop = asyncio.get_running_loop()
         figures = await loop.run_in_executor(self._executor, self._processes.sample, children)
         last = self._reloader.last
@@ -177,6 +181,7 @@ class Administration:
     async def dump_state(self) -> dict[str, object]:
         """Everything that helps to find a fault, for people: tasks, threads, children, calls, plugins."""
         now = self._clock.monotonic()
+        tools = self._registry.catalogue.tools
         frames = sys._current_frames()
         return {
             "status": {key: value for key, value in (await self.status()).items() if key != "plugins"},
@@ -185,6 +190,12 @@ class Administration:
                 {"request_id": each.request_id, "tool": each.tool, "caller": each.caller.name,
                  "seconds": round(now - each.started, 3)}
                 for each in self._flights
+            ],
+            "instances": [
+                {"plugin": each.plugin, "digest": each.digest, "runs": each.runtime.kind,
+                 "leases": each.leases, **asdict(each.runtime.vitals())}
+                for each in {id(entry.instance): entry.instance for entry in tools.values()}.values()
+                if each is not None
             ],
             "tasks": sorted(_task_name(each) for each in asyncio.all_tasks()),
             "threads": [
@@ -201,6 +212,7 @@ class Administration:
         if self._state == "ready":
             self._state = "draining"
             self._dispatcher.draining = True
+            await self._serving(False)
             self._events.emit("daemon_draining", "", calls=len(self._flights))
 
     async def resume(self) -> None:
@@ -209,6 +221,7 @@ class Administration:
         if self._state == "draining":
             self._state = "ready"
             self._dispatcher.draining = False
+            await self._serving(True)
             self._events.emit("daemon_resumed", "")
 
     async def shutdown(self) -> None:
@@ -253,9 +266,9 @@ class Administration:
     async def grant_plugin(
         self, name: str, permissions: Mapping[str, object], caller: Caller
     ) -> PluginStatus:
-        self._known(name)
+        plugin = self._known(name)
         self._refuse_where_yaml_speaks(f"plugins.trusted.{name}.grant", f"plugins.untrusted.{name}.grant")
-        granted = _union(self._granted(name), permissions)
+        granted = _union(self._granted(name, plugin), permissions)
         work = partial(self._grants.grant, name, granted, by=caller.name)
         return await self._change(name, "plugin_granted", work, by=caller.name)
 
@@ -356,11 +369,12 @@ class Administration:
                 return each.digest
         raise NotFoundError(f"no earlier content of {name} is kept", remedy="trust what it holds now")
 
-    def _granted(self, name: str, plugin: PluginStatus | None = None) -> Mapping[str, object]:
+    def _granted(self, name: str, plugin: PluginStatus) -> Mapping[str, object]:
+        """What the plugin may do now: all that its manifest asks, until somebody said otherwise."""
         given = self._grants.current.plugin(name).permissions
         if given is not None:
             return given.permissions
-        return json.loads(plugin.permissions_json) if plugin is not None else {}
+        return cast("Mapping[str, object]", json.loads(plugin.permissions_json))
 
     def _granted_values(self) -> list[EffectiveValue]:
         """What `ctl` said, where the configuration does not speak."""
@@ -370,7 +384,9 @@ class Administration:
             for part in ("trust", "enabled", "permissions", "pin"):
                 said = getattr(grant, part)
                 if said is not None:
-                    plain = {key: each for key, each in asdict(said).items() if key not in ("by", "at")}
+                    plain = jsonable(
+                        {key: getattr(said, key) for key in said.__slots__ if key not in ("by", "at")}
+                    )
                     values.append(
                         EffectiveValue(f"state.plugins.{name}.{part}", plain, f"ctl, {said.by}, {said.at}")
                     )
@@ -382,7 +398,9 @@ class Administration:
             )
         return values
 
-    def _children(self, plugins: Sequence[PluginStatus]) -> dict[str, int]:
+    def children(self, plugins: Sequence[PluginStatus] | None = None) -> dict[str, int]:
+        """The process ids of the daemon's children, by the names that status and metrics show."""
+        plugins = self._reloader.plugins() if plugins is None else plugins
         children = {f"plugin {each.name}": each.pid for each in plugins if each.pid}
         return {"launcher": self._launcher.pid, **children} if self._launcher.pid else children
 

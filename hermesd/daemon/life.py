@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.administration import Administration
+from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.errors import HermesdError, Rejection
@@ -136,6 +137,7 @@ class Daemon:
         )
         self._watching = False
         self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
+        self._rpc: RpcServer | None = None
         self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
 
     async def run(self) -> None:
@@ -150,7 +152,7 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 administration = self._administration(reloader)
-                server = self._server(reloader, administration)
+                server = self._rpc = self._server(reloader, administration)
                 await server.start()
                 background = [
                     tasks.create_task(self._lag.run(), name="loop lag"),
@@ -169,6 +171,7 @@ class Daemon:
                         http.stop()
                 finally:
                     undo_signals()
+                    await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
                     await self._watcher.close()
                     for task in background:
                         task.cancel()
@@ -182,7 +185,9 @@ class Daemon:
         self._stopping.set()
 
     def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
-        listener = ReloadListener(self._events, self._metrics, self._dispatcher, self._planned)
+        listener = ReloadListener(
+            self._events, self._metrics, self._registry, self._dispatcher, self._planned
+        )
         return Reloader(
             reading=self._reading,
             preparer=Preparer(self._runtime, self._clock),
@@ -214,7 +219,12 @@ class Daemon:
             addresses=self._addresses,
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
             stop=self.stop,
+            serving=self._tell_health,
         )
+
+    async def _tell_health(self, serving: bool) -> None:
+        if self._rpc is not None:
+            await self._rpc.set_serving(serving)
 
     def _server(self, reloader: Reloader, administration: Administration) -> RpcServer:
         limits = self._boot.server.limits
@@ -242,7 +252,7 @@ class Daemon:
         http = HttpServer(
             self._boot.server.http,
             administration=administration,
-            metrics=self._metrics,
+            metrics=Exposition(self._metrics, administration.children, self._desk),
             metrics_open=self._boot.telemetry.metrics_open,
         )
         http.bind()
@@ -254,8 +264,6 @@ class Daemon:
         self, reloader: Reloader, administration: Administration, server: RpcServer
     ) -> None:
         self._registry.switch_off(administration.switched_off())
-        await server.set_serving(True)
-        self._notifier.ready("loading plugins")
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
         gc.collect()
@@ -263,13 +271,17 @@ class Daemon:
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
-        self._notifier.status(state)
+        # Not before: what waits for readiness calls tools next.
+        await server.set_serving(True)
+        self._notifier.ready(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
 
     async def _watch(self, reloader: Reloader) -> None:
         """Reload when what lies in the plugin directories or the configuration has settled."""
         await self._watcher.start(self._state(self._reading.seen))
         self._watching = True
+        if not self._boot.plugins.watch:
+            return  # what a reload's own look finds is that reload's to apply, or, in a rehearsal, nobody's
         async for settled in self._watcher.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             await self._reload(reloader, "watch", no_wait=True)

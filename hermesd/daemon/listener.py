@@ -17,6 +17,7 @@ from hermesd.serving.catalogue import Entry
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.instance import Instance
 from hermesd.serving.policy import CallPolicy
+from hermesd.serving.registry import Registry
 from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
@@ -49,7 +50,7 @@ class CallListener:
         self.total = 0
 
     def started(self, entry: Entry) -> None:
-        self._metrics.call_started(entry.definition.name, entry.source)
+        self._metrics.call_started()
 
     def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None:
         self.total += 1
@@ -58,8 +59,9 @@ class CallListener:
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(
-            tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000
-        )
+            tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000,
+            entered=result.attempts > 0,
+        )  # fmt: skip
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug(
                 "%s %s",
@@ -111,11 +113,13 @@ class ReloadListener:
         self,
         events: EventLog,
         metrics: Metrics,
+        registry: Registry,
         dispatcher: Dispatcher,
         planned: Callable[[Plan], None],
     ) -> None:
         self._events = events
         self._metrics = metrics
+        self._registry = registry
         self._dispatcher = dispatcher
         self._planned = planned
         self._told: frozenset[Rejection] = frozenset()
@@ -138,6 +142,8 @@ class ReloadListener:
         self._planned(plan)
 
     def committed(self, made: Mapping[str, Made], gone: Iterable[str]) -> None:
+        # Here and not at the end of a pass: what was slow to prepare commits by itself.
+        self._metrics.set_generation(self._registry.catalogue.generation)
         for name in gone:
             self._events.emit("plugin_removed", name)
         for name, each in sorted(made.items()):
@@ -165,8 +171,9 @@ class ReloadListener:
         self._events.emit("plugin_ready", spec.name, told, **fields)
 
     def reloaded(self, report: ReloadReport, cause: str) -> None:
+        if report.dry_run:
+            return
         self._metrics.reload_finished(not report.rejected)
-        self._metrics.set_generation(report.generation)
         self._dispatcher.forget_gone_tools()
         self._events.emit(
             "reload_finished", cause, _outcome(report), added=list(report.added),

@@ -29,7 +29,9 @@ class Administration(Protocol):
 class Exposition(Protocol):
     """What can be scraped."""
 
-    def render(self) -> bytes: ...
+    async def scrape(self) -> bytes:
+        """The whole exposition, as it is now."""
+        ...
 
 
 def application(administration: Administration, metrics: Exposition, metrics_open: str) -> Starlette:
@@ -48,7 +50,7 @@ def application(administration: Administration, metrics: Exposition, metrics_ope
             return _unidentified("set telemetry.metrics_open: loopback to open them to this machine")
         if not is_local(request):
             return _unidentified("scrape from this machine, directly and by its loopback address")
-        return Response(metrics.render(), media_type=CONTENT_TYPE)
+        return Response(await metrics.scrape(), media_type=CONTENT_TYPE)
 
     async def anything_else(_: Request) -> Response:
         return _unidentified("only /healthz and /readyz are open")

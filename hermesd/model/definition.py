@@ -16,6 +16,11 @@ from hermesd.model.schema import Schema, SchemaFault
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
 EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
 
+#: What `timeout_class` may say: the keys of the operator's defaults.timeouts_ms.
+TIMEOUT_CLASSES = (
+    "python", "http", "openapi", "mcp", "composite", "agent", "peer", "container", "batch",
+)  # fmt: skip
+
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
@@ -169,6 +174,14 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     effects = raw.get("side_effects")
     if isinstance(effects, str) and effects not in get_args(SideEffects):
         faults.append(f"side_effects: {effects!r} is none of {', '.join(get_args(SideEffects))}")
+    domain = raw.get("domain")
+    if isinstance(domain, str) and domain != domain_of(name):
+        faults.append(f"domain: {domain!r} is not the part of the name before its first dot")
+    timeouts = raw.get("timeout_class")
+    if isinstance(timeouts, str) and timeouts not in ("", *TIMEOUT_CLASSES):
+        near = nearest(timeouts, TIMEOUT_CLASSES, 1)
+        meant = f", did you mean {near[0]!r}?" if near else f" of {', '.join(TIMEOUT_CLASSES)}"
+        faults.append(f"timeout_class: {timeouts!r} is none{meant}")
     for key in ("timeout_ms", "max_concurrency"):
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
@@ -204,9 +217,10 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
     )
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
-    given["deferred"] = {
-        key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None
-    }
+    deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}
+    if raw.get("coerce") is True:  # whoever asks for the default relies on it
+        deferred["coerce"] = True
+    given["deferred"] = deferred
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}(\.[a-z0-9][a-z0-9_-]{0,63})+\Z")
 VERB_OBJECT = re.compile(r"[a-z][a-z0-9_-]*\.[a-z0-9]+(_[a-z0-9]+)+\Z")
+#: Longer is no name, whatever it is made of.
+MAX_LENGTH = 400
 RESERVED_PREFIXES = frozenset({"tools", "memory", "session", "hermesd"})
 
 
@@ -25,6 +27,8 @@ def plugin_name_fault(name: str) -> str | None:
 
 def tool_name_fault(name: str, plugin: str) -> str | None:
     """Why `name` cannot name a tool of `plugin`, or None."""
+    if len(name) > MAX_LENGTH:
+        return f"{name[:40]!r}… is longer than {MAX_LENGTH} characters"
     if TOOL_NAME.match(name) is None:
         return f"{name!r} is no tool name: it must look like domain.verb_object, in lower case"
     if domain_of(name) != plugin:
@@ -38,7 +42,9 @@ def domain_of(tool: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The known names that look most like `name`, best first."""
+    """The known names that look most like `name`, best first; none for what is too long for a name."""
+    if len(name) > MAX_LENGTH:  # comparing takes time that grows with the length
+        return []
     import difflib  # noqa: PLC0415 - only needed for the message
 
     candidates = list(known)

@@ -182,7 +182,9 @@ def _fault(error: Any) -> ArgumentFault:
         return ArgumentFault(f"{path}/{_escape(missing)}", "is required", "a value", None)
     if name == "AdditionalProperties":
         first = kind.unexpected[0]
-        return ArgumentFault(f"{path}/{_escape(first)}", _clip(error.message), "no such field", first)
+        return ArgumentFault(
+            f"{path}/{_escape(_clip(first))}", _clip(error.message), "no such field", _clip(first)
+        )
     return ArgumentFault(path, _clip(error.message), _expected(kind, expected), _shorten(error.instance))
 
 
@@ -205,7 +207,7 @@ def _shorten(value: object) -> object:
 
 
 def _pointer(path: Any) -> str:
-    return "".join(f"/{_escape(str(part))}" for part in path)
+    return "".join(f"/{_escape(str(part))}" for part in path)[:MAX_PROBLEM_CHARS]
 
 
 def _escape(part: str) -> str:

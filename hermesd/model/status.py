@@ -32,7 +32,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class PluginStatus:
-    """One plugin as operators see it. `digest` is what serves; `found_digest` what the source holds now."""
+    """One plugin as operators see it. `digest` is what serves; `found_digest` what the source holds now.
+
+    `permissions_json` is what its manifest asks for; `granted_json` what it may do where it runs now.
+    """
 
     name: str
     version: str
@@ -52,6 +55,7 @@ class PluginStatus:
     pid: int = 0
     files: tuple[str, ...] = ()
     permissions_json: str = "{}"
+    granted_json: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)

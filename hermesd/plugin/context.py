@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hermesd.plugin.encode import plain
@@ -134,7 +135,7 @@ class ToolContext:
         self.session_id = session_id
         self.attempt = attempt
         self.deadline = deadline
-        self.settings = settings
+        self.settings = MappingProxyType(settings)
         self.asynchronous = asynchronous
         self.state_dir = state_dir
         self.cancelled = Cancelled(cancelled)
@@ -206,7 +207,7 @@ class PluginContext:
         self.name = name
         self.state_dir = state_dir
         self.version = version
-        self.settings = settings
+        self.settings = MappingProxyType(settings)
         self.log = log
         self._secrets = secrets
 
@@ -232,4 +233,11 @@ def _loggable(value: object) -> object:
     try:
         return plain(value)
     except ResultFault:
+        return _shown(value)
+
+
+def _shown(value: object) -> str:
+    try:
         return repr(value)[:_MAX_REPR]
+    except Exception:  # noqa: BLE001 - a line in a log must not cost the call
+        return f"<{type(value).__name__}>"

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Mapping
 from typing import Any
 
 from hermesd.plugin.encode import plain
-from hermesd.plugin.fault import ArgumentFault, ResultFault, ToolCallError, ToolError
+from hermesd.plugin.fault import (
+    EFFECTS,
+    PLUGIN_CODES,
+    ArgumentFault,
+    ResultFault,
+    ToolCallError,
+    ToolError,
+)
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACE_CHARS = 16 * 1024
+#: An answer has room for 64 KiB beside its data.
+MAX_DETAIL_CHARS = 32 * 1024
 
 
 def answer_of(error: BaseException) -> dict[str, Any]:
-    """Code, message and what else is known (effect, retryable, detail) for what a tool raised."""
+    """Code, message and what else is known (effect, retryable, detail) for what a tool raised.
+
+    Never raises and is bounded, whatever the error's own `__str__` or `detail` do.
+    """
+    try:
+        return _answer_of(error)
+    except BaseException as broken:  # noqa: BLE001 - the text of an error is the plugin's code too
+        message = f"{type(error).__name__}, which cannot be told: {type(broken).__name__}"
+        return {"code": "TOOL_ERROR", "message": _clip(message)}
+
+
+def _answer_of(error: BaseException) -> dict[str, Any]:
     if isinstance(error, ToolError):
-        answer = {"code": error.code, "message": _clip(error.message), "retryable": bool(error.retryable)}
-        return answer | {"effect": error.effect, "detail": _detail(error.detail)}
+        # What the constructor checked may have been overwritten since.
+        code = error.code if error.code in PLUGIN_CODES else "TOOL_ERROR"
+        effect = error.effect if error.effect in EFFECTS else None
+        answer = {"code": code, "message": _clip(str(error.message)), "retryable": bool(error.retryable)}
+        return answer | {"effect": effect, "detail": _detail(error.detail)}
     if isinstance(error, ToolCallError):
         detail = {"reason": error.code, **_detail(error.detail)}
         return {
@@ -53,7 +77,7 @@ def trace_of(error: BaseException) -> str:
     """The traceback for the operator's log; the end of it when it is long."""
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception as broken:  # noqa: BLE001 - an exception's own __str__ may fail
+    except BaseException as broken:  # noqa: BLE001 - an exception's own __str__ may fail
         text = f"{type(error).__name__} (its traceback cannot be told: {type(broken).__name__})"
     return text[-MAX_TRACE_CHARS:]
 
@@ -61,7 +85,7 @@ def trace_of(error: BaseException) -> str:
 def _headline(error: BaseException) -> str:
     try:
         text = str(error).strip()
-    except Exception:  # noqa: BLE001 - see above
+    except BaseException:  # noqa: BLE001 - see above
         text = ""
     name = type(error).__name__
     return f"{name}: {text.splitlines()[0]}" if text else name
@@ -74,6 +98,27 @@ def _clip(text: str) -> str:
 def _detail(detail: Mapping[str, object]) -> dict[str, Any]:
     try:
         made: dict[str, Any] = plain(dict(detail))
-    except ResultFault:
-        return {str(key): _clip(repr(value)) for key, value in detail.items()}
-    return made
+        size = len(json.dumps(made))
+    except (ResultFault, ValueError):  # an integer of more than 4,300 digits has no text
+        made = {str(key): _clip(_shown(value)) for key, value in detail.items()}
+        size = len(json.dumps(made))
+    return made if size <= MAX_DETAIL_CHARS else _shortened(made)
+
+
+def _shortened(detail: dict[str, Any]) -> dict[str, Any]:
+    """As much of a large detail as fits, its small values first to last; `cut` counts what is missing."""
+    kept: dict[str, Any] = {}
+    room = MAX_DETAIL_CHARS
+    for key, value in detail.items():
+        size = len(json.dumps({key: value}))
+        if size <= room:
+            kept[key] = value
+            room -= size
+    return kept | {"cut": len(detail) - len(kept)}
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except BaseException:  # noqa: BLE001 - see above
+        return f"<{type(value).__name__}>"

@@ -7,9 +7,10 @@ author did wrong, where, and what to write instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 Effect = Literal["none", "done", "unknown"]
+EFFECTS = frozenset(get_args(Effect))
 
 #: What a plugin may answer of its own; the other codes are verdicts of the daemon.
 PLUGIN_CODES = frozenset(
@@ -42,7 +43,7 @@ class ToolError(Exception):
         detail: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        if effect not in (None, "none", "done", "unknown"):
+        if effect is not None and effect not in EFFECTS:
             raise ValueError(f"effect must be none, done or unknown, not {effect!r}")
         self.message = str(message)
         self.effect = effect

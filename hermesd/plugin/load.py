@@ -50,7 +50,12 @@ class _SourceLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        if (found := data.find(b"\0")) >= 0:
+            # Python itself tells neither file nor line of this one.
+            place = (path, data.count(b"\n", 0, found) + 1, None, None)
+            raise SyntaxError("the source holds a null byte", place)
+        return self.source_to_code(data, path)
 
     def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
         """Never write: the folder is not ours, and read-only."""

@@ -84,6 +84,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._closing = False
 
     def get(self) -> asyncio.AbstractEventLoop:
         import asyncio  # noqa: PLC0415 - a plugin without async tools needs no asyncio
@@ -107,16 +108,20 @@ class LoopThread:
         """Cancel what runs, let it end, stop; at most a second, because plugin code may not listen."""
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
+        self._closing = True
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(1.0)
 
-    @staticmethod
-    def _run(loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         import asyncio  # noqa: PLC0415
 
         asyncio.set_event_loop(loop)
-        loop.run_forever()
+        while not (self._closing or loop.is_closed()):
+            try:
+                loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 - a task raised SystemExit; the loop goes on
+                print(trace_of(error), file=sys.stderr)  # noqa: T201 - the plugin's log
         if tasks := asyncio.all_tasks(loop):
             for task in tasks:
                 task.cancel()

@@ -104,7 +104,18 @@ async def check_plugin(
         return CheckReport(rejected=error.rejections)
     directory = _directory(configuration, environ)
     async with _workshop(configuration, directory, lambda _: (_OneUnit(Path(path)),)) as workshop:
-        return await workshop.report(call=call, trust=trust)
+        return _alone(await workshop.report(call=call, trust=trust), configuration)
+
+
+def _alone(report: CheckReport, configuration: Configuration) -> CheckReport:
+    """The report without what the configuration says of anything but this plugin: that is no fault of it."""
+    plugins = configuration.plugins
+    others = {*plugins.trusted, *plugins.untrusted, *plugins.settings} - {
+        each.name for each in report.plugins
+    }
+    general = set(configuration.warnings)
+    warnings = tuple(each for each in report.warnings if each.name not in others and each not in general)
+    return replace(report, warnings=warnings)
 
 
 class _OneUnit:
@@ -170,7 +181,7 @@ class _Workshop:
                 owner.arrived(outcome, goal.run, ())
                 warnings.extend(self._lints(outcome, goal))
             elif outcome is not None and goal.run is not None:
-                owner.arrived(None, goal.run, _rejections(name, outcome))
+                owner.arrived(None, goal.run, goal.located(_rejections(name, outcome)))
             else:
                 warnings.extend(_unrun(goal))
             rejected.extend(owner.rejections)

@@ -33,12 +33,13 @@ class Drainer:
         line = self._draining.setdefault(instance.plugin, deque())
         hurry = asyncio.Event()
         line.append((instance, hurry))
-        if len(line) > MAX_DRAINING:
-            line[0][1].set()
+        for _, oldest in list(line)[:-MAX_DRAINING]:
+            oldest.set()
         return self._tasks.create_task(self._drain(instance, hurry), name=f"drain {instance.plugin}")
 
     def draining(self, plugin: str) -> int:
-        return len(self._draining.get(plugin, ()))
+        """How many instances wait for their calls; one whose calls are being cut does not any more."""
+        return sum(1 for _, hurry in self._draining.get(plugin, ()) if not hurry.is_set())
 
     def digests(self) -> set[str]:
         """The contents that draining instances still run from."""

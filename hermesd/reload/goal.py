@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,6 +13,7 @@ from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import digest_of
 from hermesd.model.status import State
 from hermesd.runtimes.spec import PluginSpec
+from hermesd.sources.source import Origin
 
 Where = Literal["inprocess", "worker"]
 
@@ -20,7 +22,8 @@ Where = Literal["inprocess", "worker"]
 class Run:
     """Content that may run, and where. Two runs with equal `key` are the same instance.
 
-    `calls` are globs of the tools that it may call; `exclusive` names what two instances cannot hold at once.
+    `granted` is what it may do, in the shape of a manifest's permissions; `calls` are the globs among it of
+    tools. `exclusive` names what two instances cannot hold at once.
     """
 
     spec: PluginSpec
@@ -29,6 +32,7 @@ class Run:
     calls: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
+    granted: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,13 @@ class Goal:
     unsafe: tuple[str, str] | None = None
     files: tuple[str, ...] = ()
     permissions: Mapping[str, object] = field(default_factory=dict)
+
+    def located(self, rejections: Iterable[Rejection]) -> tuple[Rejection, ...]:
+        """The same, with the operator's own path of each file instead of its place within the plugin."""
+        folder = os.path.dirname(self.path) if self.origin == Origin.FILE else self.path
+        return tuple(
+            replace(each, file=os.path.join(folder, each.file)) if each.file else each for each in rejections
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.errors import Rejection
+from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import canonical_json
 from hermesd.model.status import PluginStatus, Standing, State
 from hermesd.reload.goal import Goal, Idle, Run, Where
@@ -33,6 +34,8 @@ class Owner:
         self.generation = 0
         #: The reason for not running that the catalogue lists now.
         self.committed: Idle | None = None
+        #: What it last served: callers of a plugin that was switched off learn why, not that it never was.
+        self._served: tuple[ToolDefinition, ...] = ()
         self._failed_key = ""
         self._failures: tuple[Rejection, ...] = ()
         self._clock = clock
@@ -92,6 +95,7 @@ class Owner:
         self._failures = tuple(failures)
         if instance is not None:
             self.instance, self.run, self.committed = instance, run, None
+            self._served = tuple(parsed.definition for parsed in instance.tools.values())
         self.standing()
 
     @property
@@ -117,7 +121,8 @@ class Owner:
         if idle is None:
             return {}
         fixed = Standing(idle.state, now, idle.reason, idle.remedy)
-        return {each.name: Entry(each, self.name, SOURCE, now, fixed=fixed) for each in idle.tools}
+        tools = idle.tools or self._served
+        return {each.name: Entry(each, self.name, SOURCE, now, fixed=fixed) for each in tools}
 
     def standing(self) -> Standing:
         """Where the plugin stands; `since` moves only when the state or the reason does."""
@@ -151,6 +156,8 @@ class Owner:
         vitals = instance.runtime.vitals() if instance is not None else None
         tools = instance.tools if instance is not None else {}
         warnings = [f"{name}: {each}" for name, parsed in tools.items() for each in parsed.warnings]
+        if instance is not None and not tools:
+            warnings.append("offers no tool: mark its functions with @tool, or give them in hermesd_tools")
         return PluginStatus(
             name=self.name,
             version=self.run.spec.version if self.run is not None else goal.version,
@@ -170,4 +177,5 @@ class Owner:
             pid=vitals.pid if vitals is not None else 0,
             files=goal.files,
             permissions_json=canonical_json(goal.permissions),
+            granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )

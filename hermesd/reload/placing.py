@@ -20,7 +20,7 @@ from hermesd.model.digest import digest_of
 from hermesd.model.status import State
 from hermesd.reload.goal import Goal, Idle, Run, Where
 from hermesd.runtimes.spec import PluginSpec
-from hermesd.sources.source import Found, Origin
+from hermesd.sources.source import DECLARATIVE, Found, Origin
 from hermesd.store.content import Content
 from hermesd.store.grants import Grants, PluginGrant
 
@@ -30,7 +30,7 @@ GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one unit holds now. Without a manifest its name is what it last was, or its label."""
+    """What one unit holds now. Without a manifest its name is what it served as, or its label."""
 
     found: Found
     name: str
@@ -81,6 +81,9 @@ class Placing:
         grant = self.stores.grants().plugin(name)
         if found.unsupported:
             return replace(self.base, idle=Idle(State.UNAVAILABLE, found.unsupported, found.remedy))
+        if self.look.manifest is not None and not self.look.manifest.entry:
+            idle = Idle(State.UNAVAILABLE, *DECLARATIVE, self._tools())
+            return replace(self.base, idle=idle)
         if grant.enabled is not None and not grant.enabled.enabled:
             remedy = f"hermesd ctl plugins enable {name}"
             idle = Idle(State.DISABLED, "switched off by the operator", remedy, self._tools())
@@ -96,7 +99,7 @@ class Placing:
             run = self._run(placement.digest, placement, grant)
         except PluginError as error:
             return replace(self.base, rejections=(*self.base.rejections, *error.rejections))
-        awaiting = (placement.reason, placement.remedy) if placement.awaiting else None
+        awaiting = (placement.reason, placement.remedy) if placement.reason else None
         return replace(
             self.base, run=run, fallback=self._fallback(run, trust, placement, grant), awaiting=awaiting
         )
@@ -163,7 +166,8 @@ class Placing:
         key = digest_of(
             [digest, where, settings, sealed, permissions.calls, spec.max_stray_threads, budget.max]
         )
-        return Run(spec, where, key, permissions.calls, manifest.exclusive, budget)
+        granted = permissions.as_json()
+        return Run(spec, where, key, permissions.calls, manifest.exclusive, budget, granted)
 
     def _permissions(self, manifest: Manifest, grant: PluginGrant) -> Permissions:
         """What the manifest asks, within what the operator granted where the operator spoke of it."""

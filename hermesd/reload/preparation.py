@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hermesd.clock import Clock
 from hermesd.errors import PluginError, Rejection
@@ -74,6 +75,9 @@ class Preparer:
                 if make_way is not None:
                     await make_way()
                 await runtime.ready()
+        except PluginError as error:
+            await runtime.close()
+            raise PluginError([_placed(each, preparation.goal) for each in error.rejections]) from error
         except BaseException:
             await runtime.close()
             raise
@@ -120,6 +124,17 @@ class Preparer:
         finally:
             timer.cancel()
             give_back()
+
+
+def _placed(rejection: Rejection, goal: Goal) -> Rejection:
+    """The fault as the operator finds it: by the plugin's name, in the file that is his own.
+
+    A runtime knows the plugin's files only relative to its folder, from its copy in the store.
+    """
+    file, home = rejection.file, Path(goal.path)
+    if file and goal.origin != "entry_point":
+        file = str((home.parent if goal.origin == "file" else home) / file)
+    return replace(rejection, name=goal.name, file=file)
 
 
 def _leads_back(name: str, own: str, others: Mapping[str, Preparation]) -> bool:

@@ -119,15 +119,15 @@ class SourceReading:
             scans = tuple(source.scan() for source in self._sources(configuration))
         self.seen = scans
         looks = self._look_at(scans, unsettled)
-        rejections = [*faults, *(fault for scan in scans for fault in scan.faults)]
+        rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
-        for look in sorted(looks, key=self._is_newcomer):
+        for look in sorted(looks, key=self._precedence):
             first = claims.setdefault(look.name, look)
             if first is not look:
-                rejections.append(_collision(look, first))
+                rejections.extend(look.rejections or [_collision(look, first)])
                 continue
-            goals[look.name] = self._placed(look, configuration)
+            goals[look.name] = self._goal_of(look, configuration)
         self._names = {look.found.unit: name for name, look in claims.items()}
         self._goals = {unit: each for unit, each in self._goals.items() if unit in self._names}
         known = set(goals)
@@ -135,6 +135,7 @@ class SourceReading:
             *configuration.warnings,
             *self._notices(configuration),
             *_unknown_names(configuration, known),
+            *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -175,9 +176,11 @@ class SourceReading:
         except OSError:
             return None
 
-    def _is_newcomer(self, look: Look) -> bool:
-        """False for who had the name in the last reading: it keeps it. The order is else the sources' own."""
-        return self._names.get(look.found.unit) != look.name
+    def _precedence(self, look: Look) -> tuple[bool, bool]:
+        """Who had the name in the last reading keeps it. The order is else the sources' own, except that
+        what cannot be read, whose name is but a guess, takes the name of nothing that can.
+        """
+        return self._names.get(look.found.unit) != look.name, bool(look.rejections)
 
     def _look_at(self, scans: Sequence[Scan], unsettled: frozenset[str]) -> list[Look]:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
@@ -204,14 +207,21 @@ class SourceReading:
         """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
-        name = _label_name(found)
+        name = self._known_name(found)
         return Look(found, name, None, None, None) if self.last_good(name) else None
+
+    def _known_name(self, found: Found) -> str:
+        """Of a unit whose manifest cannot be read: as what it served last, else its label.
+
+        Nothing that only this process remembers decides it, so that a restart makes no difference.
+        """
+        return self._served.name_of(found.unit) or _label_name(found)
 
     def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
         if before is not None and same_root and before.found == found and not _must_look_again(before):
             return before
-        name = self._names.get(found.unit) or _label_name(found)
+        name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
             manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
             return Look(found, manifest.name, manifest, None, None)
@@ -239,7 +249,7 @@ class SourceReading:
             shown = path if path.name == MANIFEST else path / MANIFEST
             manifest = read_manifest((content.root / MANIFEST).read_bytes(), str(shown))
         elif len(files) == 1 and files[0].endswith(".py"):
-            manifest = python_manifest(files[0], (content.root / files[0]).read_bytes())
+            manifest = python_manifest(str(path), (content.root / files[0]).read_bytes())
         else:
             raise PluginError([Rejection(path.name, f"has no {MANIFEST}", "write one", str(path))])
         if manifest.entry and manifest.entry not in files:
@@ -250,7 +260,7 @@ class SourceReading:
         self._manifests[content.digest] = manifest
         return manifest
 
-    def _placed(self, look: Look, configuration: Configuration) -> Goal:
+    def _goal_of(self, look: Look, configuration: Configuration) -> Goal:
         """The goal of a unit. One that runs is made anew only when something that it follows from is new."""
         basis = _Basis(look, configuration, self._grants.current, self.last_good(look.name))
         before = self._goals.get(look.found.unit)
@@ -280,7 +290,8 @@ class SourceReading:
         return Placing(self, look, goal, configuration).goal()
 
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
-        self._served.record(entries)
+        at = {name: unit for unit, name in self._names.items()}
+        self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
         configuration = self._configuration
         if configuration is None:
             return
@@ -332,6 +343,20 @@ def _collision(look: Look, first: Look) -> Rejection:
         "rename one of them",
         here,
     )
+
+
+def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
+    """A source's fault that lies in no file of its own lies where the operator named the source."""
+    place_ = None if fault.file else configuration.place("plugins.entry_points")
+    return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:
+    """What a manifest asks for and this build does not do."""
+    if look.manifest is not None and look.manifest.requirements and goal.run is not None:
+        reason = "requirements: this build installs none; the code finds what the daemon's Python has"
+        remedy = f"install {', '.join(look.manifest.requirements)} beside hermesd"
+        yield Rejection(goal.name, reason, remedy, goal.path)
 
 
 def _being_written(unit: str) -> Rejection:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -21,7 +20,6 @@ from hermesd.reload.preparation import Made, Preparation, Preparer
 from hermesd.serving.catalogue import Slice
 from hermesd.serving.instance import Instance
 from hermesd.serving.registry import Registry
-from hermesd.sources.source import Origin
 
 #: Beyond the longest preparation or drain, for the commit that follows it.
 MARGIN_S = 5.0
@@ -281,7 +279,7 @@ class Reloader:
                     preparation, what, group, make_way=make_way, rehearse=rehearse
                 )
             except PluginError as error:
-                return Made(what, None, _located(error.rejections, goal))
+                return Made(what, None, goal.located(error.rejections))
             except asyncio.CancelledError:
                 if preparation.task.cancelling():
                     raise
@@ -506,14 +504,6 @@ class Reloader:
 
     def _task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         return self._tasks.create_task(work, name=name)
-
-
-def _located(rejections: Iterable[Rejection], goal: Goal) -> tuple[Rejection, ...]:
-    """The same, with the operator's own path of each file instead of its place within the plugin."""
-    folder = goal.path if goal.origin != Origin.FILE else os.path.dirname(goal.path)
-    return tuple(
-        replace(each, file=os.path.join(folder, each.file)) if each.file else each for each in rejections
-    )
 
 
 def _needed(instance: Instance) -> set[str]:

@@ -37,26 +37,35 @@ class UnixListener:
         self._inode: tuple[int, int] | None = None
 
     def acquire(self) -> str:
-        """Lock the path and return where to bind. LockedError names who holds it; OSError otherwise."""
+        """Lock the path and return where to bind. LockedError names who holds it; PreconditionError."""
         folder = self.path.parent
         if len(os.fsencode(folder)) > MAX_FOLDER:
             raise PreconditionError(
                 f"address unix:{self.path}: the folder's path is longer than {MAX_FOLDER} bytes",
                 remedy="a unix socket needs a shorter path",
             )
+        try:
+            return str(self._acquire(folder) / "s")
+        except OSError as error:
+            self.release()
+            raise PreconditionError(
+                f"address unix:{self.path}: {error.strerror or error}: {error.filename or folder}",
+                remedy="let this user write to the folder, or listen elsewhere",
+            ) from error
+        except BaseException:
+            self.release()
+            raise
+
+    def _acquire(self, folder: Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(parents=True, mode=0o700, exist_ok=True)
             if self._gid >= 0:
                 os.chown(folder, -1, self._gid)
                 folder.chmod(0o750)
         self._lock = _lock(self.path)
-        try:
-            _check_free(self.path)
-            self._folder = Path(tempfile.mkdtemp(prefix=".h", dir=folder))
-        except BaseException:
-            self.release()
-            raise
-        return str(self._folder / "s")
+        _check_free(self.path)
+        self._folder = Path(tempfile.mkdtemp(prefix=".h", dir=folder))
+        return self._folder
 
     def publish(self) -> None:
         """Move the bound socket, with its mode, to its path."""

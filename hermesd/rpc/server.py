@@ -60,6 +60,9 @@ class Limits:
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.max_send_message_length", self.message_bytes),
             ("grpc.max_concurrent_streams", self.max_concurrent_streams),
+            # Without this the server also refuses streams of a client that keeps within the limit, while
+            # those that have ended are not yet freed: calls would fail that should only have waited.
+            ("grpc.http.overload_protection", 0),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", self.keepalive_min_s * 1000),
             ("grpc.keepalive_permit_without_calls", 1),
         ]

@@ -9,7 +9,7 @@ from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
 from hermesd.clock import Clock
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import CallRequest, Code, Result
-from hermesd.model.name import nearest
+from hermesd.model.name import MAX_LENGTH, nearest
 from hermesd.rpc import paging
 from hermesd.rpc.call_events import CallEvents
 from hermesd.rpc.closing import OpenStreams
@@ -60,6 +60,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             tools=[self._message(catalogue.tools[name]) for name in page],
             next_page_token=paging.page_token(page[-1], question) if more else "",
             generation=catalogue.generation,
+            tokens=self._messages.tokens(catalogue.tools[name] for name in names),
         )
 
     async def GetTool(self, request: tool_pb2.GetToolRequest, context: Context) -> tool_pb2.GetToolResponse:
@@ -197,8 +198,7 @@ def not_found_tool(name: str, known: object) -> NotFoundError:
 
 def _check_call(request: tool_pb2.CallToolRequest) -> None:
     """Refuse a request that cannot be a call. The arguments are the dispatcher's to judge."""
-    if not request.name:
-        raise InvalidRequestError("name is empty", remedy="name the tool to call")
+    _check_name(request.name)
     for field in UNSUPPORTED:
         if getattr(request, field):
             raise _unsupported(field)
@@ -213,6 +213,13 @@ def _check_call(request: tool_pb2.CallToolRequest) -> None:
     for key, value in request.metadata.items():
         if len(key) + len(value) > MAX_METADATA_CHARS:
             raise InvalidRequestError(f"metadata {key[:50]!r} is longer than {MAX_METADATA_CHARS} characters")
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise InvalidRequestError("name is empty", remedy="name the tool to call")
+    if len(name) > MAX_LENGTH:
+        raise InvalidRequestError(f"name is longer than {MAX_LENGTH} characters")
 
 
 def _plain(text: str) -> bool:

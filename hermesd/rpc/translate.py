@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar, cast
@@ -18,6 +19,7 @@ from hermesd.api.v1 import admin_pb2, tool_pb2
 from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.handover import definition_tokens
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.call_events import CallEvent
 from hermesd.rpc.ports import Entry, Event, HistoryEntry, LogLine
@@ -98,14 +100,14 @@ class ToolMessages:
         if len(self._known) > 2 * len(names) + 100:
             self._known = {name: each for name, each in self._known.items() if name in names}
 
+    def tokens(self, entries: Iterable[Entry]) -> int:
+        """About how many tokens a model pays for being shown all of these."""
+        return sum(self._definition(each.definition).tokens for each in entries)
+
     def message(self, entry: Entry, standing: Standing) -> tool_pb2.Tool:
         """One tool with its present state."""
-        definition = entry.definition
-        known = self._known.get(definition.name)
-        if known is None or known[0] is not definition:
-            known = self._known[definition.name] = (definition, _definition_message(definition))
         tool = tool_pb2.Tool()
-        tool.CopyFrom(known[1])
+        tool.CopyFrom(self._definition(entry.definition))
         tool.state = standing.state.value
         tool.reason = cast("str", _encodable(standing.reason))
         tool.remedy = cast("str", _encodable(standing.remedy))
@@ -113,6 +115,12 @@ class ToolMessages:
         tool.source = entry.source
         tool.plugin = entry.plugin
         return tool
+
+    def _definition(self, definition: ToolDefinition) -> tool_pb2.Tool:
+        known = self._known.get(definition.name)
+        if known is None or known[0] is not definition:
+            known = self._known[definition.name] = (definition, _definition_message(definition))
+        return known[1]
 
 
 def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
@@ -141,6 +149,7 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         enabled=definition.enabled,
         coerce=definition.coerce,
         digest=definition.digest,
+        tokens=definition_tokens(definition, definition.parameters),
     )
     if definition.timeout_ms is not None:
         tool.timeout_ms = definition.timeout_ms
@@ -188,6 +197,7 @@ def plugin_message(plugin: PluginStatus) -> admin_pb2.Plugin:
         pid=plugin.pid,
         files=plugin.files,
         permissions_json=plugin.permissions_json,
+        granted_json=plugin.granted_json,
     )
 
 
@@ -237,7 +247,8 @@ def watch_event_message(event: Event) -> admin_pb2.WatchEventsResponse:
 
 
 def content_message(entry: HistoryEntry, serving: str) -> admin_pb2.PluginContent:
-    return admin_pb2.PluginContent(
+    return build(
+        admin_pb2.PluginContent,
         digest=entry.digest,
         version=entry.version,
         first_served_at=timestamp(entry.first_served),
@@ -266,13 +277,20 @@ def _parsed(value: object, into: MessageT) -> MessageT:
     from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - 3 MB, for the status alone
 
     try:
-        return ParseDict(json.loads(compact(value)), into)
+        # Names of files may be no UTF-8: a text that cannot travel must not cost the whole answer.
+        text = compact(value).encode("utf-8", "replace")
+        return ParseDict(json.loads(text), into)
     except ParseError as error:
         raise ValueError(f"the daemon's own answer does not fit the API: {error}") from error
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    """The number that a plugin told; 0 for what is none, or for one that no float can hold."""
+    try:
+        number = float(value) if isinstance(value, int | float) else 0.0
+    except OverflowError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def _encodable(value: object) -> object:

@@ -152,14 +152,17 @@ class InProcessRuntime:
 
     def say(self, level: str, message: str, fields: dict[str, object]) -> None:
         """A line of the plugin's log that belongs to no call."""
-        self._tell(CallScope(self._spec.name), level, message, fields)
+        self._tell(self._own_scope(), level, message, fields)
+
+    def _own_scope(self) -> CallScope:
+        return CallScope(self._spec.name, redact=self._redactor.text)
 
     def _tell(self, scope: CallScope, level: str, message: str, fields: dict[str, object]) -> None:
         self._on_log(scope, level, self._redactor.text(message), self._redactor.payload(fields))
 
     def _load(self) -> list[BoundTool]:
         spec = self._spec
-        with call_scope(CallScope(spec.name)):
+        with call_scope(self._own_scope()):
             plugin = self._import()
             view = implemented_hooks(plugin, spec.name)
             context = PluginContext(
@@ -183,6 +186,7 @@ class InProcessRuntime:
         if self._closed:  # closed while its import was still running: nobody else will give it back
             self._loaded = False
             unload_package(self._package)
+            raise LoadFault("its import ended after it had been given up")
         return module
 
     def _hook_log(self, kind: str, payload: dict[str, object]) -> None:
@@ -197,7 +201,7 @@ class InProcessRuntime:
 
     async def _on_loop(self, work: Callable[[], Any]) -> Any:
         async def scoped() -> Any:
-            with call_scope(CallScope(self._spec.name)):
+            with call_scope(self._own_scope()):
                 return await work()
 
         future = asyncio.run_coroutine_threadsafe(scoped(), self._plugin_loop().loop)
@@ -329,12 +333,21 @@ class _Call:
 
     def _deliver(self, outcome: Outcome) -> None:
         self._runtime._ended(self)
+        for future in self._calls:
+            future.cancel()  # what it asked for and did not wait for ends with it
         if not self.done.done():
             self.done.set_result(outcome)
 
     def _scope(self) -> CallScope:
         each = self._invocation
-        return CallScope(self._runtime._spec.name, each.tool, each.request_id, each.session_id, each.attempt)
+        return CallScope(
+            self._runtime._spec.name,
+            each.tool,
+            each.request_id,
+            each.session_id,
+            each.attempt,
+            redact=self._runtime._redactor.text,
+        )
 
     def _context(self) -> ToolContext:
         spec, invocation = self._runtime._spec, self._invocation
@@ -372,6 +385,8 @@ class _Call:
         return future
 
     async def _nested(self, tool: str, arguments: dict[str, object]) -> Any:
+        if self.ended:
+            raise ToolCallError("CANCELLED", "the call that asks has ended")
         outcome = await self._invocation.call(tool, arguments)
         if outcome.code is Code.OK:
             return json.loads(outcome.data_json)

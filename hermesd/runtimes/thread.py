@@ -94,7 +94,10 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         job = self.mailbox.get()
         while job is not None:
-            job()
+            try:
+                job()
+            except BaseException:  # noqa: BLE001 - a thread that died here would keep its place in the pool
+                _log.exception("a job of %s raised", self.name)
             del job  # keep nothing of a finished call alive while idle
             job = self._pool.rest(self)
         self._pool.ended()
@@ -131,7 +134,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        while not self._closing:
+        while not (self._closing or self._loop.is_closed()):
             try:
                 self._loop.run_forever()
             except BaseException:  # noqa: BLE001 - a plugin's task raised SystemExit; its loop goes on

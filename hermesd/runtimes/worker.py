@@ -15,8 +15,9 @@ from hermesd.model.call import Code, Outcome
 from hermesd.runtimes.offer import offered
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
-from hermesd.runtimes.worker_process import Call, LogSink, WorkerProcess, resident_bytes
+from hermesd.runtimes.worker_process import Call, LogSink, WorkerProcess
 from hermesd.supervise.launcher import Launcher
+from hermesd.telemetry.process import resident_bytes
 
 log = logging.getLogger(__name__)
 

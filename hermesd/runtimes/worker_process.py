@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -459,12 +458,3 @@ def outcome_of(head: Head, body: bytes, redactor: Redactor) -> Outcome:
         retryable=head.get("retryable") is True,
         detail=redactor.payload(dict(head.get("detail") or {})),
     )
-
-
-def resident_bytes(pid: int) -> int:
-    """The resident set of a process; 0 when it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

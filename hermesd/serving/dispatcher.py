@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, cast
 
 from hermesd.access.policy import decide
@@ -329,11 +329,6 @@ class Dispatcher:
             ),
             detail=detail,
         )
-
-
-def with_request_id(request: CallRequest, new_id: str) -> CallRequest:
-    """The request, with an id of its own where its caller gave none."""
-    return request if request.request_id else replace(request, request_id=new_id)
 
 
 def _needs_confirmation(entry: Entry) -> bool:

@@ -81,7 +81,8 @@ class Registry:
 
     def state_changed(self, plugin: str) -> None:
         """A runtime says that the standing of its tools may have changed."""
-        for name in self._catalogue.slices.get(plugin, {}):
+        for name, entry in self._catalogue.slices.get(plugin, {}).items():
+            self.standing(entry)  # now, and not when somebody asks: `since` is when it happened
             self._announce("state", name)
         self._wake()
 

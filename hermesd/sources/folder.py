@@ -10,7 +10,7 @@ from pathlib import Path
 from hermesd.errors import Rejection
 from hermesd.model.ignored import is_ignored_unit
 from hermesd.sources.fingerprint import MAX_FILES, file_mark, folder_fingerprint
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan
+from hermesd.sources.source import DECLARATIVE, Fingerprint, Found, Origin, Root, RootState, Scan
 
 MANIFEST = "plugin.yaml"
 ATTEMPTS = 3
@@ -143,8 +143,8 @@ class FolderSource:
             path,
             marks,
             root,
-            unsupported="declarative tools are not in this build",
-            remedy="write the tools in Python, or move the file away",
+            unsupported=DECLARATIVE[0],
+            remedy=DECLARATIVE[1],
         )
 
 

@@ -14,6 +14,8 @@ from hermesd.errors import Rejection
 #: `/` is a folder: (path, device, inode, mode, uid, gid), because its times say nothing about its content.
 Mark = tuple[str, int, int, int, int, int]
 Fingerprint = tuple[Mark, ...]
+#: (reason, remedy) of tools that are described and not programmed.
+DECLARATIVE = ("declarative tools are not in this build", "write the tools in Python, or move it away")
 
 
 class Origin(StrEnum):

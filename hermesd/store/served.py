@@ -34,7 +34,7 @@ class ServedStore:
         """Raises StoreError when the file is damaged or unreadable."""
         self._path, self._clock, self._bound = path, clock, history
         self._lock = threading.Lock()
-        self._served = _read(path)
+        self._served, self._units = _read(path)
         #: The text of each history that was written: one plugin's change costs one plugin's encoding.
         self._texts: dict[str, tuple[tuple[Served, ...], str]] = {}
 
@@ -51,10 +51,15 @@ class ServedStore:
         """Every plugin that ever served and was not forgotten, in name order."""
         return tuple(sorted(self._served))
 
-    def record(self, entries: Iterable[tuple[str, str, str]]) -> None:
+    def name_of(self, unit: str) -> str:
+        """The plugin that this unit (see `sources.source.Found`) was when it served last, or ""."""
+        return next((plugin for plugin, each in self._units.items() if each == unit), "")
+
+    def record(self, entries: Iterable[tuple[str, str, str]], units: Mapping[str, str] | None = None) -> None:
         """Note that each (plugin, digest, version) serves from now on. One write for all of them.
 
-        Nothing is written when each is the plugin's last good one already. Raises StoreError; the
+        `units` says where plugins lie, by name, so that one whose manifest cannot be read is still known
+        after a restart. Nothing is written when each is the last good one already. Raises StoreError; the
         history is as it was then.
         """
         now = self._clock.now().isoformat(timespec="microseconds")
@@ -64,12 +69,15 @@ class ServedStore:
                 history = served.get(plugin, ())
                 if not history or (history[0].digest, history[0].version) != (digest, version):
                     served[plugin] = self._advance(history, digest, version, now)
-            self._replace(served)
+            known = units or {}
+            kept = {name: each for name, each in self._units.items() if each not in known.values()}
+            self._replace(served, {**kept, **known})
 
     def forget(self, plugin: str) -> None:
         """Drop a plugin's history. Raises StoreError."""
         with self._lock:
-            self._replace({name: history for name, history in self._served.items() if name != plugin})
+            served = {name: history for name, history in self._served.items() if name != plugin}
+            self._replace(served, {name: each for name, each in self._units.items() if name != plugin})
 
     def keep(self, kept: int) -> frozenset[str]:
         """The digests of the `kept` newest contents of each plugin: what a sweep must spare."""
@@ -89,13 +97,13 @@ class ServedStore:
         rest = tuple(each for each in ended if each.digest != digest)
         return (Served(digest, version, first, now), *rest)[: self._bound]
 
-    def _replace(self, served: Mapping[str, tuple[Served, ...]]) -> None:
-        if served == self._served:
+    def _replace(self, served: Mapping[str, tuple[Served, ...]], units: Mapping[str, str]) -> None:
+        if served == self._served and units == self._units:
             return
-        write_atomic(self._path, self._document(served))
-        self._served = dict(served)
+        write_atomic(self._path, self._document(served, units))
+        self._served, self._units = dict(served), dict(units)
 
-    def _document(self, served: Mapping[str, tuple[Served, ...]]) -> bytes:
+    def _document(self, served: Mapping[str, tuple[Served, ...]], units: Mapping[str, str]) -> bytes:
         """One line for each plugin, in name order."""
         texts = {}
         for name, history in sorted(served.items()):
@@ -105,7 +113,8 @@ class ServedStore:
             texts[name] = known
         self._texts = texts
         lines = ",\n".join(text for _, text in texts.values())
-        return f'{{"version": {VERSION}, "plugins": {{\n{lines}\n}}}}\n'.encode()
+        places = json.dumps(units, sort_keys=True)  # ASCII: a path may hold bytes that are no text
+        return f'{{"version": {VERSION}, "units": {places}, "plugins": {{\n{lines}\n}}}}\n'.encode()
 
 
 def _line(name: str, history: tuple[Served, ...]) -> str:
@@ -113,20 +122,21 @@ def _line(name: str, history: tuple[Served, ...]) -> str:
     return f"{json.dumps(name, ensure_ascii=False)}: {contents}"
 
 
-def _read(path: Path) -> dict[str, tuple[Served, ...]]:
+def _read(path: Path) -> tuple[dict[str, tuple[Served, ...]], dict[str, str]]:
     value = read_json_object(path, version=VERSION)
     if value is None:
-        return {}
+        return {}, {}
     try:
         plugins = cast("dict[str, list[dict[str, str]]]", value["plugins"])
-        return {
+        served = {
             name: tuple(
                 Served(each["digest"], each["version"], each["first_served"], each["last_served"])
                 for each in history
             )
             for name, history in plugins.items()
         }
-    except (KeyError, TypeError, AttributeError) as error:
+        return served, dict(cast("dict[str, str]", value.get("units", {})))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"{path} is damaged: {error!r}", remedy=f"move {path} away to start without the history"
         ) from error

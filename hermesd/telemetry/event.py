@@ -55,6 +55,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "call_failed": logging.ERROR,
         "store_failed": logging.ERROR,
         "watcher_degraded": logging.WARNING,
+        "watcher_recovered": logging.INFO,
         "loop_lagged": logging.WARNING,
     }
 )

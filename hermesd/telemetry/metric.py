@@ -94,16 +94,21 @@ class Metrics:
         self._tools: set[str] = set()
         self._lock = threading.Lock()
 
-    def call_started(self, tool: str, source: str) -> None:
-        """A call begins. Each one must be followed by exactly one `call_finished`."""
+    def call_started(self) -> None:
+        """A tool begins to run. Each one must be followed by exactly one `call_finished`."""
         with self._lock:
             self._tally.inflight += 1
 
-    def call_finished(self, tool: str, source: str, code: str, seconds: float, queued_s: float) -> None:
-        """A call ended with `code` after `seconds`, of which `queued_s` were spent waiting."""
+    def call_finished(
+        self, tool: str, source: str, code: str, seconds: float, queued_s: float, *, entered: bool = True
+    ) -> None:
+        """A call ended with `code` after `seconds`, of which `queued_s` were spent waiting.
+
+        `entered`: it had been told by `call_started`; False for one that was refused before.
+        """
         tally = self._tally
         with self._lock:
-            tally.inflight -= 1
+            tally.inflight -= entered
             tally.calls[self._tool_label(tool, source, code), source, code] += 1
             durations = tally.durations.get(source)
             if durations is None:

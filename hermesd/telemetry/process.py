@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -56,3 +57,12 @@ class ProcessTable:
         except (psutil.Error, OSError):  # it ended, or belongs to another user now
             self._known.pop(pid, None)
             return None
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident set of a process; 0 when it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -101,3 +101,20 @@ def _run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+def test_the_demonstration_tells_the_main_job_in_short_lines_and_ends_well() -> None:
+    ran = _run("-m", "examples.demo")
+    assert ran.returncode == 0, ran.stderr
+    assert max(len(line) for line in ran.stdout.splitlines()) <= 140, ran.stdout
+    for told in (
+        "text.count_stat → UNKNOWN_TOOL: did you mean text.count_stats?",
+        "scale → unavailable: not trusted",
+        "scale.weigh_text text=心 → 2 grams",
+        "scale.weigh_text text=心 → 20 grams",
+        "rejected → .demo/plugins/scale/scale.py:15:9: SyntaxError",
+        "scale.weigh_text text=心 → 3 grams",
+        "stopped → everything went as told",
+    ):
+        assert told in ran.stdout, ran.stdout
+    assert ran.stderr == ""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.harness import Daemon, Home, eventually
+from tests.harness import Daemon, Home, cli, eventually
 
 CODE = '''
 from hermesd.plugin import tool
@@ -65,3 +65,37 @@ def test_the_log_of_a_start_is_short_and_says_each_thing_once(
     assert "daemon_ready" in text
     assert "of 15 tools ready, 0 rejected" in text, text
     assert max(len(line) for line in text.splitlines()) < 250, text
+
+
+def test_checking_one_plugin_speaks_of_that_plugin_alone(home: Home) -> None:
+    home.configure(
+        trusted={"other": {"follow": True}},
+        settings={"files": {"roots": [str(home.path)]}, "gone": {"a": 1}},
+    )
+    folder = home.plugin("greeter", CODE.replace("tool(", "tool(when_not_to_use='never', "))
+    checked = cli("plugin", "check", "--trust", str(folder), env={"HERMESD_CONFIG": str(home.config)})
+    assert checked.returncode == 0
+    assert checked.stdout.endswith("ok: 0 errors, 0 warnings\n"), checked.stdout
+
+
+@pytest.mark.promise("DOC-7")
+def test_a_tool_whose_plugin_was_switched_off_or_untrusted_says_so_and_is_not_unknown(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.plugin("greeter", CODE)
+    daemon = serve()
+    assert daemon.ctl("plugins", "trust", "greeter", "--yes").returncode == 0
+    assert daemon.call("greeter.say_word") == "WORD"
+    for take, give, told in (
+        (("disable", "greeter"), ("enable", "greeter"), "hermesd ctl plugins enable greeter"),
+        (("untrust", "greeter"), ("trust", "greeter", "--yes"), "hermesd ctl plugins trust greeter"),
+    ):
+        daemon.ctl("plugins", *take)
+        with daemon.client() as client:
+            result = client.call_tool("greeter.say_word")
+            listed = {tool.name: tool.state for tool in client.tools(include_unavailable=True)}
+        assert (result.code, result.effect) == ("UNAVAILABLE", "none")
+        assert told in result.detail["remedy"]
+        assert listed["greeter.say_word"] in ("disabled", "unavailable")
+        assert daemon.ctl("plugins", *give).returncode == 0
+        assert daemon.call("greeter.say_word") == "WORD"

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,9 @@ from hermesd.access.strict_modes import UnsafeMode, unsafe_mode
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Whoever runs the tests: the groups here have other members.
+    monkeypatch.setattr(strict_modes, "_is_private_group", lambda status: False)
     # Below /tmp itself, whose sticky mode is a part of what is tested.
     base = Path(tempfile.mkdtemp(prefix="strict-"))
     root = base / "plugins"
@@ -127,3 +130,53 @@ def test_the_look_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_vanished_plugin_is_an_error_not_safe(root: Path) -> None:
     with pytest.raises(FileNotFoundError):
         unsafe_mode(root, root / "missing")
+
+
+def status(mode: int, *, uid: int = 1000, gid: int = 1000) -> os.stat_result:
+    return os.stat_result((mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid", "name", "members", "acl", "safe"),
+    [
+        (0o40775, 1000, "ada", [], False, True),
+        (0o40775, 1000, "ada", ["ada"], False, True),
+        (0o40775, 1000, "staff", ["ada"], False, True),
+        (0o40777, 1000, "ada", [], False, False),
+        (0o40775, 1000, "staff", [], False, False),
+        (0o40775, 1000, "ada", ["ada", "bob"], False, False),
+        (0o40775, 1000, "ada", ["bob"], False, False),
+        (0o40775, 1000, "ada", [], True, False),
+        (0o40775, 0, "root", [], False, False),
+    ],
+)
+def test_a_group_of_the_owner_alone_is_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    mode: int,
+    uid: int,
+    name: str,
+    members: list[str],
+    acl: bool,
+    safe: bool,
+) -> None:
+    monkeypatch.setattr(strict_modes.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="ada"))
+    monkeypatch.setattr(
+        strict_modes.grp, "getgrgid", lambda gid: SimpleNamespace(gr_name=name, gr_mem=members)
+    )
+    monkeypatch.setattr(strict_modes, "_has_acl", lambda path: acl)
+    fault = strict_modes._fault(Path("/x"), status(mode, uid=uid), frozenset({0, 1000}))
+    assert (fault is None) is safe
+
+
+def test_a_group_that_nobody_knows_is_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> object:
+        raise KeyError(number)
+
+    monkeypatch.setattr(strict_modes.grp, "getgrgid", unknown)
+    assert strict_modes._fault(Path("/x"), status(0o40775), frozenset({1000})) is not None
+
+
+def test_a_file_without_an_access_control_list_has_none(root: Path) -> None:
+    assert not strict_modes._has_acl(root)
+    assert strict_modes._has_acl(root / "gone"), "what cannot be looked at may have one"

@@ -54,3 +54,16 @@ def test_missing_settings_count_as_none_given(tmp_path: Path) -> None:
         "plugins.settings.web.host: is required by the plugin's settings schema"
     ]
     assert found[0].place == ""
+
+
+def test_the_remedy_says_what_the_plugins_author_meant(tmp_path: Path) -> None:
+    path = tmp_path / "hermesd.yaml"
+    path.write_text("plugins: {settings: {web: {roots: [a]}}}")
+    manifest = (
+        b"name: web\nversion: 1.0.0\nentry: web.py\nsettings:\n  properties:\n    roots:\n      type: array\n"
+        b"      description: absolute paths\n      items: {type: string, pattern: ^/}\n"
+    )
+    [found] = settings_rejections(
+        read_manifest(manifest, "plugin.yaml"), load_configuration(path, environ={})
+    )
+    assert found.remedy == "mend plugins.settings.web in hermesd.yaml (roots: absolute paths)"

@@ -58,7 +58,7 @@ def test_the_list_is_aligned_beside_chinese_text_and_shows_why_a_tool_is_down(da
 def test_filters_reach_the_daemon(daemon: Double) -> None:
     daemon.answers["ListTools"] = tool_pb2.ListToolsResponse(generation=3)
     document = daemon.run("tools", "list", "--ready", "--source", "python", "--domain", "text", "--json").json
-    assert document == {"tools": [], "next_page_token": "", "generation": 3}
+    assert document == {"tools": [], "next_page_token": "", "generation": 3, "tokens": 0}
     assert daemon.last == tool_pb2.ListToolsRequest(page_size=1000, source="python", domain="text")
 
 

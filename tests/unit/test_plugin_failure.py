@@ -71,3 +71,35 @@ def test_only_what_nobody_meant_to_raise_is_traced():
     assert not is_unexpected(ToolError("meant"))
     assert is_unexpected(ValueError("not meant"))
     assert "UnspeakableError" in trace_of(UnspeakableError())
+
+
+class UntellableError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(7)
+
+    __repr__ = __str__
+
+
+@pytest.mark.promise("HOS-1")
+def test_an_error_whose_own_text_raises_is_an_answer_all_the_same():
+    assert answer_of(UntellableError())["code"] == "TOOL_ERROR"
+    assert "UntellableError" in answer_of(UntellableError())["message"]
+    assert "UntellableError" in trace_of(UntellableError())
+    assert "SystemExit" in answer_of(SystemExit(UntellableError()))["message"]
+    detail = answer_of(ToolError("no", detail={"why": UntellableError()}))["detail"]
+    assert detail == {"why": "<UntellableError>"}
+
+
+@pytest.mark.promise("HOS-1")
+def test_what_a_plugin_wrote_over_the_fields_of_its_error_is_put_right():
+    error = ToolError("no")
+    error.code, error.effect, error.message = "OK", "maybe", 5  # type: ignore[assignment]
+    answer = answer_of(error)
+    assert (answer["code"], answer["effect"], answer["message"]) == ("TOOL_ERROR", None, "5")
+
+
+@pytest.mark.promise("HOS-2")
+def test_a_large_detail_keeps_what_fits_and_counts_the_rest():
+    answer = answer_of(ToolError("no", detail={"page": "x" * 10_000_000, "order": 7}))
+    assert answer["detail"] == {"order": 7, "cut": 1}
+    assert answer_of(ToolError("no", detail={"n": 10**5000}))["detail"].keys() == {"n"}

@@ -70,6 +70,13 @@ def test_a_folder_that_cannot_be_written_leaves_no_lock(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(listener.tempfile, "mkdtemp", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(PreconditionError, match="No space"):
         UnixListener(tmp_path / "s").acquire()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.promise("HOS-6")
+def test_a_folder_that_refuses_the_socket_is_told_with_a_remedy():
+    with pytest.raises(PreconditionError, match="unix:/proc/s") as caught:
+        UnixListener(Path("/proc/s")).acquire()
+    assert "listen elsewhere" in caught.value.remedy

@@ -145,3 +145,18 @@ def test_lone_surrogates_are_replaced_wherever_text_travels():
         tool_pb2.Tool, name="\ud800", tags=["\udfff", "好"], parameter_guide={"\ud800": "x"}
     )
     assert (message.name, list(message.tags), dict(message.parameter_guide)) == ("?", ["?", "好"], {"?": "x"})
+
+
+@pytest.mark.promise("HOS-3")
+def test_a_status_with_text_that_cannot_travel_arrives_all_the_same():
+    rejected = [{"name": "a", "reason": "\udcff\udcfe is no plugin name", "file": "/p/\udcff/plugin.yaml"}]
+    message = translate.status_message({"state": "ready", "reload": {"rejected": rejected}})
+    assert message.reload.rejected[0].reason == "?? is no plugin name"
+    assert message.reload.rejected[0].file == "/p/?/plugin.yaml"
+
+
+@pytest.mark.promise("HOS-2")
+def test_progress_that_no_float_holds_is_told_as_nothing():
+    for done in (10**400, float("nan"), float("-inf"), "a", None):
+        event = CallEvent(2, "progress", {"done": done, "total": done, "message": "x"})
+        assert translate.event_message(event).progress.done == 0

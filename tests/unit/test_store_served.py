@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesd.clock import SystemClock
 from hermesd.errors import StoreError
 from hermesd.store.served import ServedStore
 
@@ -90,3 +91,16 @@ def test_a_damaged_file_is_an_error_never_empty(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(StoreError):
         ServedStore(path, Ticking())
+
+
+def test_where_a_plugin_lay_when_it_served_is_known_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "last-good.json"
+    store = ServedStore(path, SystemClock())
+    odd = "/plugins/\udcff"
+    store.record([("a", "sha256:1", "1"), ("b", "sha256:2", "1")], {"a": "/plugins/x", "b": odd})
+    again = ServedStore(path, SystemClock())
+    assert (again.name_of("/plugins/x"), again.name_of(odd), again.name_of("/plugins/y")) == ("a", "b", "")
+    again.record([("c", "sha256:3", "1")], {"c": "/plugins/x"})
+    assert ServedStore(path, SystemClock()).name_of("/plugins/x") == "c"
+    again.forget("c")
+    assert again.name_of("/plugins/x") == ""

@@ -26,7 +26,7 @@ def metrics() -> Metrics:
 
 
 def test_a_call_is_in_flight_until_it_ends_and_then_counted_by_code(metrics: Metrics) -> None:
-    metrics.call_started("orders.query_status", "python")
+    metrics.call_started()
     assert _value(metrics, "hermesd_tool_inflight") == 1
     metrics.call_finished("orders.query_status", "python", "OK", 0.2, 0.1)
     assert _value(metrics, "hermesd_tool_inflight") == 0
@@ -39,7 +39,7 @@ def test_a_call_is_in_flight_until_it_ends_and_then_counted_by_code(metrics: Met
 @pytest.mark.promise("OPS-5")
 def test_only_the_first_500_tools_are_labelled_and_none_that_outsiders_named(metrics: Metrics) -> None:
     for number in range(MAX_LABELLED_TOOLS + 50):
-        metrics.call_started(f"p.t_{number}", "python")
+        metrics.call_started()
         metrics.call_finished(f"p.t_{number}", "python", "UNKNOWN_TOOL", 0, 0)
         metrics.call_finished(f"a.t_{number}", "agent", "OK", 0, 0)
     assert _value(metrics, "hermesd_tool_calls_total", tool=OTHER, source="agent", code="OK") == 550

@@ -11,7 +11,10 @@ from hermesd.telemetry.process import ProcessTable
 
 def test_the_daemon_and_its_living_children_are_shown_and_a_dead_one_is_not() -> None:
     table = ProcessTable()
-    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
+    argv = [sys.executable, "-S", "-c", "print(flush=True); input()"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it runs, and is no longer a half-made copy of this process
         first = table.sample({"worker:orders": child.pid})
         second = table.sample({"worker:orders": child.pid})
         child.communicate(b"\n")

@@ -27,7 +27,7 @@ class Rejection(_message.Message):
     def __init__(self, name: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ...) -> None: ...
 
 class Plugin(_message.Message):
-    __slots__ = ("name", "version", "origin", "source", "path", "state", "reason", "remedy", "since", "digest", "found_digest", "isolation", "generation", "tools", "rejections", "warnings", "draining", "stray_threads", "pid", "files", "permissions_json")
+    __slots__ = ("name", "version", "origin", "source", "path", "state", "reason", "remedy", "since", "digest", "found_digest", "isolation", "generation", "tools", "rejections", "warnings", "draining", "stray_threads", "pid", "files", "permissions_json", "granted_json")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class Plugin(_message.Message):
     PID_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     PERMISSIONS_JSON_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_JSON_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     origin: str
@@ -70,7 +71,8 @@ class Plugin(_message.Message):
     pid: int
     files: _containers.RepeatedScalarFieldContainer[str]
     permissions_json: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., origin: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., found_digest: _Optional[str] = ..., isolation: _Optional[str] = ..., generation: _Optional[int] = ..., tools: _Optional[_Iterable[str]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., draining: _Optional[int] = ..., stray_threads: _Optional[int] = ..., pid: _Optional[int] = ..., files: _Optional[_Iterable[str]] = ..., permissions_json: _Optional[str] = ...) -> None: ...
+    granted_json: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., origin: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., found_digest: _Optional[str] = ..., isolation: _Optional[str] = ..., generation: _Optional[int] = ..., tools: _Optional[_Iterable[str]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., draining: _Optional[int] = ..., stray_threads: _Optional[int] = ..., pid: _Optional[int] = ..., files: _Optional[_Iterable[str]] = ..., permissions_json: _Optional[str] = ..., granted_json: _Optional[str] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()
