@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import glob
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
+from hermesd.daemon import memory
 from hermesd.daemon.administration import Administration
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
@@ -266,8 +266,7 @@ class Daemon:
         self._registry.switch_off(administration.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
-        gc.collect()
-        gc.freeze()
+        memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
