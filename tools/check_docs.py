@@ -32,7 +32,7 @@ def metrics(root: Path) -> set[str]:
     """The daemon's own metrics: the names handed to the collectors."""
     return {
         node.args[0].value
-        for node in ast.walk(parse(root / "hermesd/telemetry/metric.py"))
+        for node in ast.walk(parse(root / "hermesd/telemetry/exposition.py"))
         if isinstance(node, ast.Call)
         and node.args
         and isinstance(node.args[0], ast.Constant)

@@ -13,9 +13,6 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from hermesd.config.document import Document, read_document
 from hermesd.config.effective import dotted
 from hermesd.config.fault import printable
@@ -170,6 +167,8 @@ def _accepts_this_build(specifier: str) -> bool | None:
     """Whether this build is within the specifier; None when it is none."""
     if len(specifier) > 200:
         return None
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - few manifests need it
+
     try:
         return SpecifierSet(specifier).contains(__version__, prereleases=True)
     except InvalidSpecifier:
@@ -207,6 +206,8 @@ def _read_requirements(value: object, faults: _Faults) -> None:
 def _requirement_fault(text: str) -> str | None:
     if len(text) > 500:
         return "the requirement is longer than 500 characters"
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few manifests need it
+
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -46,6 +45,8 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known names that look most like `name`, best first; none for what is too long for a name."""
     if len(name) > MAX_LENGTH:  # comparing takes time that grows with the length
         return []
+    import difflib  # noqa: PLC0415 - only needed for the message
+
     candidates = list(known)
     close = difflib.get_close_matches(name, candidates, n=limit, cutoff=0.5)
     if close:

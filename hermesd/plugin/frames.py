@@ -22,6 +22,8 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 READ_BYTES = 64 * 1024
 
 _LENGTHS = struct.Struct("!II")
+# Made once: json.dumps makes an encoder for each call that has options.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 Head = dict[str, Any]
 Frame = tuple[Head, bytes]
@@ -34,8 +36,7 @@ class FrameFault(Exception):  # noqa: N818 - a fault of the other end, reported,
 def encode_frame(head: Head, body: bytes = b"", *, max_body: int = MAX_BODY_BYTES) -> bytes:
     """The bytes of one frame. Raises FrameFault when head or body is too large or the head is no JSON."""
     try:
-        text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        packed = text.encode("utf-8", "backslashreplace")
+        packed = _encode(head).encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
         raise FrameFault(f"the head of the frame is no JSON: {error}") from None
     if len(packed) > MAX_HEAD_BYTES:
@@ -93,7 +94,7 @@ class FrameDecoder:
 
 def _head(text: bytearray) -> Head:
     try:
-        head = json.loads(text)
+        head = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise FrameFault(f"the head of a frame is no JSON: {error}") from None
     if not isinstance(head, dict) or not isinstance(head.get("t"), str):

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar, cast
 
-from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -275,6 +274,8 @@ def log_line_message(seq: int, line: LogLine) -> admin_pb2.ReadPluginLogResponse
 
 
 def _parsed(value: object, into: MessageT) -> MessageT:
+    from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - 3 MB, for the status alone
+
     try:
         # Names of files may be no UTF-8: a text that cannot travel must not cost the whole answer.
         text = compact(value).encode("utf-8", "replace")

@@ -77,6 +77,8 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
+        most = max((int(each.raw.get("max_concurrency") or 0) for each in tools), default=0)
+        self._pool.allow(max(spec.max_concurrency, most) + spec.max_stray_threads)
         places = {each.name: (each.file, each.line) for each in tools}
         return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 
@@ -89,9 +91,10 @@ class InProcessRuntime:
                 if not lifespan.is_empty:
                     self._opened = True
                     await self._on_loop(lifespan.aopen)
-                self._refusal = await run_in_thread(
-                    lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
-                )
+                if lifespan.can_refuse:
+                    self._refusal = await run_in_thread(
+                        lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
+                    )
         except TimeoutError:
             await self.close()
             raise self._error(
@@ -251,7 +254,9 @@ class _Call:
         self._runtime = runtime
         self._invocation = invocation
         self._loop = loop
-        self._cancelled = threading.Event()
+        self._is_cancelled = False
+        #: Made for a tool that may look at it.
+        self._cancelled: threading.Event | None = None
         self._task: asyncio.Task[Outcome] | None = None
         self._calls: list[Future[Any]] = []
 
@@ -264,7 +269,7 @@ class _Call:
 
     def run_sync(self) -> None:
         """On a thread of the plugin."""
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             self._finish(UNBEGUN)
             return
         self.began = True
@@ -282,12 +287,14 @@ class _Call:
         self._task.add_done_callback(
             lambda task: self._finish(UNBEGUN if task.cancelled() else task.result())
         )
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             self._task.cancel()
 
     def cancel(self) -> None:
         """On the daemon's loop: tell the tool, and wait for nothing."""
-        self._cancelled.set()
+        self._is_cancelled = True
+        if self._cancelled is not None:
+            self._cancelled.set()
         for future in self._calls:
             future.cancel()
         if self.bound.is_async:
@@ -347,6 +354,9 @@ class _Call:
 
     def _context(self) -> ToolContext:
         spec, invocation = self._runtime._spec, self._invocation
+        cancelled = self._cancelled = threading.Event()
+        if self._is_cancelled:  # between the first look and now
+            cancelled.set()
         return ToolContext(
             tool=invocation.tool,
             request_id=invocation.request_id,
@@ -358,7 +368,7 @@ class _Call:
             shared=self._runtime._lifespan.shared if self._runtime._lifespan is not None else {},
             emit=self._emit,
             call=self._call_tool,
-            cancelled=self._cancelled,
+            cancelled=cancelled,
             asynchronous=self.bound.is_async,
             state_dir=spec.state_dir,
         )
@@ -373,7 +383,7 @@ class _Call:
     def _call_tool(self, tool: str, arguments: dict[str, object], /) -> Future[Any]:
         future = asyncio.run_coroutine_threadsafe(self._nested(tool, arguments), self._loop)
         self._calls.append(future)
-        if self._cancelled.is_set():
+        if self._is_cancelled:
             future.cancel()
         return future
 

@@ -284,9 +284,9 @@ class Dispatcher:
     ) -> Callable[[str, dict[str, object]], Awaitable[Outcome]]:
         """What `ctx.call` runs. Each call needs a task of its own, so that cutting it cuts nothing else."""
         request = course.request
-        caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
 
         async def call(tool: str, arguments: dict[str, object]) -> Outcome:
+            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),
@@ -343,7 +343,7 @@ def _size(text: str) -> int:
 
 def _parse_arguments(text: str) -> Mapping[str, object]:
     try:
-        arguments = json.loads(text or "{}", parse_constant=_refuse_constant, parse_float=_finite)
+        arguments = _decode(text or "{}")
         depth_fault(arguments)
         if "\\u" in text:  # an escape is the one way in which half a character can come
             json.dumps(arguments, ensure_ascii=False).encode()
@@ -368,3 +368,7 @@ def _finite(digits: str) -> float:
     if math.isinf(number):
         raise ValueError(f"the number {digits[:40]} is too large")
     return number
+
+
+# Made once: json.loads makes a decoder for each call that has options.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode

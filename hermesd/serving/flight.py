@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hermesd.errors import AlreadyExistsError
@@ -56,21 +55,12 @@ class Flights:
     def __iter__(self) -> Iterator[Flight]:
         return iter(list(self._by_id.values()))
 
-    @contextmanager
-    def enter(self, flight: Flight) -> Iterator[None]:
-        """Keep `flight` listed while its call runs. Raises AlreadyExistsError for an id in use."""
-        if flight.request_id in self._by_id:
-            raise AlreadyExistsError(
-                f"a call with request_id {flight.request_id!r} is in flight", remedy="use a fresh request_id"
-            )
-        self._by_id[flight.request_id] = flight
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            del self._by_id[flight.request_id]
-            if not self._by_id:
-                self._idle.set()
+    def enter(self, flight: Flight) -> Entered:
+        """Keep `flight` listed while its call runs, which is a `with` block.
+
+        Entering raises AlreadyExistsError for an id in use.
+        """
+        return Entered(self, flight)
 
     def find(self, request_id: str) -> Flight | None:
         return self._by_id.get(request_id)
@@ -81,3 +71,28 @@ class Flights:
     async def idle(self) -> None:
         """Return when no call is in flight."""
         await self._idle.wait()
+
+
+class Entered:
+    """A call's place among the flights, within a `with` block."""
+
+    __slots__ = ("_flight", "_flights")
+
+    def __init__(self, flights: Flights, flight: Flight) -> None:
+        self._flights = flights
+        self._flight = flight
+
+    def __enter__(self) -> None:
+        listed, flight = self._flights._by_id, self._flight
+        if flight.request_id in listed:
+            raise AlreadyExistsError(
+                f"a call with request_id {flight.request_id!r} is in flight", remedy="use a fresh request_id"
+            )
+        listed[flight.request_id] = flight
+        self._flights._idle.clear()
+
+    def __exit__(self, *_: object) -> None:
+        listed = self._flights._by_id
+        del listed[self._flight.request_id]
+        if not listed:
+            self._flights._idle.set()

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from hermesd.clock import Clock
 from hermesd.model.definition import Parsed
 from hermesd.model.status import Standing, State
 from hermesd.runtimes.runtime import Runtime
+
+
+class Lease:
+    """A call's hold on its instance, within a `with` block."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def __enter__(self) -> None:
+        self._instance.leases += 1
+        self._instance._idle.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._instance.leases -= 1
+        if not self._instance.leases:
+            self._instance._idle.set()
 
 
 class Instance:
@@ -44,17 +61,9 @@ class Instance:
         self._since = clock.now()
         self._reason = (runtime.unavailable() or ("",))[0]
 
-    @contextmanager
-    def lease(self) -> Iterator[None]:
-        """Hold the instance for the length of one call."""
-        self.leases += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self.leases -= 1
-            if not self.leases:
-                self._idle.set()
+    def lease(self) -> Lease:
+        """Hold the instance for the length of one call, which is a `with` block."""
+        return Lease(self)
 
     async def idle(self) -> None:
         """Return when no call holds a lease."""

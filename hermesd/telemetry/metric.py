@@ -1,31 +1,26 @@
-"""What the daemon counts, in Prometheus form.
+"""What the daemon counts.
 
 The number of series is bounded: a tool's name is a label for the first 500 names only, because a scrape
 of 10,000 labelled tools was measured to hold the interpreter lock for 1.6 s.
+
+Counting is on the path of every call and so keeps to plain numbers; `exposition` gives them Prometheus'
+form when they are asked for, and only then is prometheus_client imported.
 """
 
 from __future__ import annotations
 
-import platform
 import threading
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    generate_latest,
-)
-
-from hermesd.version import __version__
+if TYPE_CHECKING:
+    from hermesd.telemetry.exposition import Exposition
 
 MAX_LABELLED_TOOLS = 500
 OTHER = "other"
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 #: Sources whose tool names come from outside the operator's configuration: they are never labels.
 UNLABELLED_SOURCES = frozenset({"agent", "peer"})
 
@@ -51,87 +46,58 @@ _SECONDS = (
 _LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
+class Distribution:
+    """How many observations fell between which bounds, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        #: Of each bound those above the one before and not above it; the last are above all.
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Take one value; a negative one, which only clocks make, is 0."""
+        value = max(0.0, value)
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+@dataclass(slots=True)
+class Tally:
+    """All numbers that are counted here. Labels are tuples in the order of the exposition."""
+
+    calls: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    durations: dict[str, Distribution] = field(default_factory=dict)
+    inflight: int = 0
+    queued: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
+    denials: int = 0
+    # Both results exist from the start, so that a rate over the first failure is no gap.
+    reloads: Counter[str] = field(default_factory=lambda: Counter(ok=0, rejected=0))
+    reload_ok: int = 0
+    generation: int = 0
+    rescans: int = 0
+    lag: Distribution = field(default_factory=lambda: Distribution(_LAG_SECONDS))
+    child_rss: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0
+
+
 class Metrics:
-    """The daemon's metrics in a registry of their own, so that two daemons fit in one process.
+    """The daemon's metrics, of its own, so that two daemons fit in one process.
 
     Every method is thread-safe and cheap enough for the path of a call.
     """
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self._tally = Tally()
         self._tools: set[str] = set()
         self._lock = threading.Lock()
-        self._calls = Counter(
-            "hermesd_tool_calls_total",
-            "Calls that ended, by tool, source and result code.",
-            ("tool", "source", "code"),
-            registry=registry,
-        )
-        self._duration = Histogram(
-            "hermesd_tool_call_duration_seconds",
-            "Time from the arrival of a call to its result.",
-            ("source",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._inflight = Gauge("hermesd_tool_inflight", "Calls that are going on.", registry=registry)
-        self._queued = Histogram(
-            "hermesd_queue_seconds",
-            "Time that a call waited for admission.",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._denials = Counter(
-            "hermesd_denials_total",
-            "Operations refused because the caller may not do them.",
-            registry=registry,
-        )
-        self._make_daemon_metrics(registry)
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        GCCollector(registry=registry)
-
-    def _make_daemon_metrics(self, registry: CollectorRegistry) -> None:
-        self._reloads = Counter(
-            "hermesd_reloads_total", "Reload passes, by result.", ("result",), registry=registry
-        )
-        # Both results exist from the start, so that a rate over the first failure is no gap.
-        for result in ("ok", "rejected"):
-            self._reloads.labels(result)
-        self._reload_ok = Gauge(
-            "hermesd_config_last_reload_successful",
-            "1 when the last reload pass rejected nothing, else 0.",
-            registry=registry,
-        )
-        self._generation = Gauge("hermesd_generation", "The generation that serves.", registry=registry)
-        self._rescans = Counter(
-            "hermesd_rescan_found_changes_total",
-            "Periodic scans that found a change which no file event had announced.",
-            registry=registry,
-        )
-        self._lag = Histogram(
-            "hermesd_event_loop_lag_seconds",
-            "How late the event loop ran a timer.",
-            buckets=_LAG_SECONDS,
-            registry=registry,
-        )
-        self._child_rss = Gauge(
-            "hermesd_child_rss_bytes", "Resident memory of a child process.", ("server",), registry=registry
-        )
-        self._dropped = Counter(
-            "hermesd_records_dropped_total", "Log lines and records that were not written.", registry=registry
-        )
-        build = Gauge(
-            "hermesd_build_info",
-            "Always 1; the labels say what runs.",
-            ("version", "python"),
-            registry=registry,
-        )
-        build.labels(__version__, platform.python_version()).set(1)
 
     def call_started(self) -> None:
         """A tool begins to run. Each one must be followed by exactly one `call_finished`."""
-        self._inflight.inc()
+        with self._lock:
+            self._tally.inflight += 1
 
     def call_finished(
         self, tool: str, source: str, code: str, seconds: float, queued_s: float, *, entered: bool = True
@@ -140,47 +106,63 @@ class Metrics:
 
         `entered`: it had been told by `call_started`; False for one that was refused before.
         """
-        if entered:
-            self._inflight.dec()
-        self._calls.labels(self._tool_label(tool, source, code), source, code).inc()
-        self._duration.labels(source).observe(max(0.0, seconds))
-        self._queued.observe(max(0.0, queued_s))
+        tally = self._tally
+        with self._lock:
+            tally.inflight -= entered
+            tally.calls[self._tool_label(tool, source, code), source, code] += 1
+            durations = tally.durations.get(source)
+            if durations is None:
+                durations = tally.durations[source] = Distribution(_SECONDS)
+            durations.observe(seconds)
+            tally.queued.observe(queued_s)
 
     def reload_finished(self, ok: bool) -> None:
         """A reload pass ended; `ok` means that it holds no rejection."""
-        self._reloads.labels("ok" if ok else "rejected").inc()
-        self._reload_ok.set(1 if ok else 0)
+        with self._lock:
+            self._tally.reloads["ok" if ok else "rejected"] += 1
+            self._tally.reload_ok = int(ok)
 
     def set_generation(self, generation: int) -> None:
         """This generation serves now."""
-        self._generation.set(generation)
+        self._tally.generation = generation
 
     def rescan_found_changes(self) -> None:
         """A periodic scan found what the file events had not told."""
-        self._rescans.inc()
+        with self._lock:
+            self._tally.rescans += 1
 
     def loop_lag(self, seconds: float) -> None:
         """The event loop ran a timer this much too late."""
-        self._lag.observe(max(0.0, seconds))
+        with self._lock:
+            self._tally.lag.observe(seconds)
 
     def child_rss(self, name: str, rss_bytes: int) -> None:
         """A child process's resident memory; 0 says that the child is gone and ends the series."""
-        if rss_bytes > 0:
-            self._child_rss.labels(name).set(rss_bytes)
-        else:
-            self._child_rss.remove(name)
+        with self._lock:
+            if rss_bytes > 0:
+                self._tally.child_rss[name] = rss_bytes
+            else:
+                self._tally.child_rss.pop(name, None)
 
     def records_dropped(self, count: int) -> None:
         """So many log lines or records were lost."""
-        self._dropped.inc(count)
+        with self._lock:
+            self._tally.dropped += count
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""
-        self._denials.inc()
+        with self._lock:
+            self._tally.denials += 1
 
     def render(self) -> bytes:
-        """The whole exposition, in the text format named by CONTENT_TYPE."""
-        return generate_latest(self.registry)
+        """The whole exposition, in the text format named by `exposition.CONTENT_TYPE`."""
+        return self._exposition.render()
+
+    @cached_property
+    def _exposition(self) -> Exposition:
+        from hermesd.telemetry.exposition import Exposition  # noqa: PLC0415 - 3 MB that few daemons need
+
+        return Exposition(self._tally, self._lock)
 
     def _tool_label(self, tool: str, source: str, code: str) -> str:
         # A name that nobody serves was made up by a caller: it must not take one of the 500 places.
@@ -188,8 +170,7 @@ class Metrics:
             return OTHER
         if tool in self._tools:
             return tool
-        with self._lock:
-            if len(self._tools) >= MAX_LABELLED_TOOLS:
-                return OTHER
-            self._tools.add(tool)
+        if len(self._tools) >= MAX_LABELLED_TOOLS:
+            return OTHER
+        self._tools.add(tool)
         return tool

@@ -39,18 +39,23 @@ class CallScope:
 current_call: ContextVar[CallScope | None] = ContextVar("hermesd_current_call", default=None)
 
 
-@contextmanager
-def call_scope(scope: CallScope) -> Iterator[None]:
+class call_scope:  # noqa: N801 - used as a function: `with call_scope(scope):`
     """`scope` is the current call within the block."""
-    token = current_call.set(scope)
-    printer = Printer(partial(_printed, scope))
-    printing = current_printer.set(printer)
-    try:
-        yield
-    finally:
-        printer.flush()
-        current_printer.reset(printing)
-        current_call.reset(token)
+
+    __slots__ = ("_call", "_printer", "_printing", "_scope")
+
+    def __init__(self, scope: CallScope) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._call = current_call.set(self._scope)
+        self._printer = Printer(partial(_printed, self._scope))
+        self._printing = current_printer.set(self._printer)
+
+    def __exit__(self, *_: object) -> None:
+        self._printer.flush()
+        current_printer.reset(self._printing)
+        current_call.reset(self._call)
 
 
 #: The plugin log while it is routed to. One a process, as `sys.stdout` is.

@@ -440,7 +440,24 @@ async def test_closing_during_a_pass_leaves_nothing() -> None:
         closing = asyncio.create_task(w.reloader.close())
         await settle()
         w.reading.gate.set()
-        await asyncio.gather(passing, closing)
+        called_off, _ = await asyncio.gather(passing, closing, return_exceptions=True)
+        assert isinstance(called_off, DrainingError)
+        assert w.alive() == []
+
+
+@pytest.mark.promise("HOS-8")
+@pytest.mark.parametrize("how", [{"dry_run": True}, {"atomic": True}])
+async def test_closing_calls_off_a_pass_that_waits_for_a_plugin_without_end(how: dict[str, bool]) -> None:
+    async with world() as w:
+        w.put("a", "1")
+        await w.reload()
+        w.put("a", "2", prepare_gate=asyncio.Event())
+        w.put("b", "1")
+        passing = asyncio.create_task(w.reload(**how))
+        await settle()
+        await w.reloader.close()
+        with pytest.raises(DrainingError):
+            await passing
         assert w.alive() == []
 
 
