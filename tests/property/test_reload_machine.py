@@ -69,6 +69,11 @@ class Quiet:
     def reloaded(self, report: ReloadReport, cause: str) -> None: ...
 
 
+def loaded_packages() -> set[str]:
+    """The contents of plugins whose modules are loaded in this process."""
+    return {each.split(".")[1] for each in sys.modules if each.startswith("hermesd_plugins.")}
+
+
 class Life:
     """One life of the daemon's core on a site, from the first pass to the end."""
 
@@ -186,6 +191,8 @@ class ReloadMachine(RuleBasedStateMachine):
         # Nothing here loses power, and each flush would wait for whatever else uses the disk.
         self._fsync, os.fsync = os.fsync, lambda _: None
         self.loop = asyncio.new_event_loop()
+        # What other tests loaded and left behind is not this machine's.
+        self.foreign = loaded_packages()
         self.site = Site(self.path)
         self.model = Model()
         self.life = Life(self.site)
@@ -215,7 +222,7 @@ class ReloadMachine(RuleBasedStateMachine):
         self.run_async(self.life.stop())
         self.loop.close()
         os.fsync = self._fsync
-        assert not [each for each in sys.modules if each.startswith("hermesd_plugins.")]
+        assert loaded_packages() == self.foreign
         for each in self.path.rglob("*"):
             if each.is_dir() and not each.is_symlink():
                 each.chmod(0o755)
@@ -469,7 +476,7 @@ class ReloadMachine(RuleBasedStateMachine):
             return
         alive = [each for each in self.life.runtimes if not each._closed]
         assert set(map(id, alive)) == {id(each.runtime) for each in self.life.instances().values()}
-        packages = {each.split(".")[1] for each in sys.modules if each.startswith("hermesd_plugins.")}
+        packages = loaded_packages() - self.foreign
         assert len(packages) == len({each.digest for each in self.life.instances().values()})
 
 
