@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 
 import click
 
@@ -19,6 +22,9 @@ LAZY = {
     "ctl": Lazy("hermesd.ctl.group:ctl", "Talk to a running daemon."),
 }
 
+#: The daemon has stopped in good order by then: nothing is lost with what is still running.
+LAST_S = 2.0
+
 cli = RootGroup(
     name="hermesd",
     lazy=LAZY,
@@ -33,7 +39,22 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A path or a message that the terminal's encoding cannot show must not end the command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # real streams have it
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as end:
+        if "hermesd.daemon" in sys.modules:
+            _bound_the_end(end.code if isinstance(end.code, int) else 1)
+        raise
+
+
+def _bound_the_end(status: int) -> None:
+    """Exit handlers and threads that plugins left behind may end in peace, but not keep the process."""
+
+    def end() -> None:
+        time.sleep(LAST_S)
+        os._exit(status)
+
+    threading.Thread(target=end, name="hermesd-end", daemon=True).start()
 
 
 if __name__ == "__main__":

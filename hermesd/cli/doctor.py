@@ -104,6 +104,11 @@ def examine(setting: Setting, uid: int) -> Iterator[Finding]:
     )
     yield from _files(setting, uid)
     answer, fault, remedy = _ask_daemon(setting)
+    if not setting.listen:
+        fault = "nothing says where to listen"
+        yield Finding(
+            "address", "fail", fault, "set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH"
+        )
     for address in _addresses(setting):
         yield examination.check_listener(_listener(address, answer))
     yield examination.check_daemon(answer, fault, remedy)

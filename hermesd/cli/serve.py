@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,10 @@ def serve(
     log_level: str | None,
 ) -> int:
     """Returns the daemon's own exit status."""
+    # Until the daemon answers them, these two ask for what its start does anyway; by default they would
+    # end it. Handlers, not SIG_IGN, which children would inherit.
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda *_: None)
     # The daemon's modules cost 300 ms and more: `--help` and a usage error do not pay for them.
     from hermesd.daemon import run  # noqa: PLC0415
 

@@ -197,7 +197,9 @@ class _Workshop:
         plugins = tuple(owner.status(0) for owner in owners)
         for instance in instances:
             await instance.runtime.close()
-        return CheckReport(tuple(rejected), (*warnings, *self._lines), plugins)
+        # What a worker says of its own failure stands in the rejection, with its place.
+        lines = [said for said in self._lines if not any(each.reason in said.reason for each in rejected)]
+        return CheckReport(tuple(rejected), (*warnings, *lines), plugins)
 
     async def _trusting(self, plan: Plan) -> Plan:
         """The plan as it would be if each folder were trusted as it is, in a process of its own."""

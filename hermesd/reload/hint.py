@@ -56,6 +56,9 @@ _KINDS: dict[type[FileSystemEvent], Kind] = {
     FileDeletedEvent: "gone",
     DirDeletedEvent: "gone",
 }
+#: Kinds that tell of a file which was there already.
+_WRITING = frozenset[Kind](("modified", "closed"))
+_CONFIGURATION = (".yaml", ".yml", ".json")
 _LIMITS = {
     errno.EMFILE: "no inotify instance is left (raise fs.inotify.max_user_instances)",
     errno.ENFILE: "no file descriptor is left on this machine (raise fs.file-max)",
@@ -200,6 +203,7 @@ class _Handler(FileSystemEventHandler):
         # Watches are on real paths, units are spelled as the configuration spells them.
         self._roots = [(f"{os.path.realpath(root)}/", f"{root}/") for root in roots]
         folders = {file.parent for file in files}
+        self._files = frozenset(str(each) for file in files for each in (file, os.path.realpath(file)))
         self._folders = {os.path.realpath(each): str(each) for each in folders}
         ways = [
             each for root in roots for path in (root, Path(os.path.realpath(root))) for each in _way(path)
@@ -221,7 +225,11 @@ class _Handler(FileSystemEventHandler):
                 return Event("other" if ignored else kind, spelled + relative)
         folder, _, name = path.rpartition("/")
         if folder in self._folders:
-            return Event(kind, f"{self._folders[folder]}/{name}")
+            spelled = f"{self._folders[folder]}/{name}"
+            # A log that grows beside the configuration is no hint; what is new there may be included by it.
+            if kind in _WRITING and not name.endswith(_CONFIGURATION) and not self._files & {path, spelled}:
+                return None
+            return Event(kind, spelled)
         return Event("other", path) if path in self._ways else None
 
 

@@ -20,6 +20,7 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify import InotifyObserver
 
 from hermesd.clock import Clock
+from hermesd.errors import DrainingError
 from hermesd.reload.hint import Hints
 from hermesd.reload.settle import SETTLE_S, UNSETTLED_S, ScanState, Settling, Step
 
@@ -120,6 +121,10 @@ class Watcher:
         """The units that were being changed at the last look."""
         return self._unsettled
 
+    def moved(self, state: ScanState) -> frozenset[str]:
+        """The units that are not as they were when they settled: they are named again. From any thread."""
+        return self._settling.moved(state)
+
     async def start(self, reported: ScanState | None = None) -> None:
         """Begin. `reported` is what the daemon serves already; without it everything found is a change."""
         if self._supervisor is not None:
@@ -158,10 +163,12 @@ class Watcher:
 
         A change that was on disk before the call is in `changed`, in `unsettled`, or was named before;
         `changes` names it too. Default and ceiling of the wait: `unsettled_s`. Raises TimeoutError when
-        the disk does not even answer one look.
+        the disk does not even answer one look, DrainingError once it is being closed.
         """
-        if self._closed or self._loop is None:
-            raise RuntimeError("this watcher is not running")
+        if self._closed:
+            raise _stopping()
+        if self._loop is None:
+            raise RuntimeError("this watcher was not started")
         now = self._clock.monotonic()
         bound = self._unsettled_s if timeout_s is None else min(timeout_s, self._unsettled_s)
         answer: asyncio.Future[Settled] = self._loop.create_future()
@@ -178,7 +185,9 @@ class Watcher:
             supervisor.cancel()
             await asyncio.wait({supervisor})
         for ask in self._asked:
-            ask.answer.cancel()
+            if not ask.answer.done():
+                # Not cancelled: whoever asked is not, and would take that for its own.
+                ask.answer.set_exception(_stopping())
         self._asked.clear()
         self._ready.set()
         thread, self._thread = self._thread, None
@@ -344,3 +353,7 @@ class Watcher:
         if loop is not None and not self._closed:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody listens
                 loop.call_soon_threadsafe(self._wake.set)
+
+
+def _stopping() -> DrainingError:
+    return DrainingError("the daemon is stopping and looks at nothing", remedy="start it again")

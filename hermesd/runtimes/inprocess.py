@@ -91,9 +91,10 @@ class InProcessRuntime:
                 if not lifespan.is_empty:
                     self._opened = True
                     await self._on_loop(lifespan.aopen)
-                self._refusal = await run_in_thread(
-                    lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
-                )
+                if lifespan.can_refuse:
+                    self._refusal = await run_in_thread(
+                        lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
+                    )
         except TimeoutError:
             await self.close()
             raise self._error(

@@ -157,3 +157,39 @@ def test_a_daemon_whose_address_is_taken_says_so_in_one_line(home: Home) -> None
     assert "Traceback" not in told.stderr
     assert told.stderr.splitlines()[-1].startswith(f"hermesd: address unix:{home.socket}")
     assert home.socket.read_text() == "no socket"
+
+
+@pytest.mark.promise("HOS-7")
+def test_a_plugin_that_switches_logging_off_does_not_silence_the_daemon(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.follow("quiet")
+    home.plugin(
+        "quiet",
+        """
+        import logging.config
+        logging.config.dictConfig({"version": 1})
+        logging.basicConfig(force=True)
+        logging.disable(logging.CRITICAL)
+        """,
+    )
+    daemon = serve()
+    eventually(lambda: "log_restored" in daemon.ctl("events").stdout, what="the log to be put back")
+    daemon.stop()
+    assert "daemon_stopped" in daemon.log_text() or "stopped" in daemon.log_text().splitlines()[-1]
+
+
+@pytest.mark.promise("HOS-8")
+def test_a_plugin_with_an_exit_handler_that_hangs_keeps_no_daemon_from_ending(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.follow("sticky")
+    home.plugin(
+        "sticky",
+        """
+        import atexit, threading, time
+        atexit.register(time.sleep, 60)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        """,
+    )
+    assert serve().stop(10) == 0

@@ -115,6 +115,7 @@ def test_what_is_switched_off_rests_however_trusted(site: Site) -> None:
     assert runs(site)
 
 
+@pytest.mark.promise("CORE-18")
 @pytest.mark.parametrize("follow", [True, False])
 @pytest.mark.parametrize("how", ["manifest", "no manifest", "mode"])
 def test_the_last_good_content_serves_after_a_restart_too_though_the_folder_is_broken(
