@@ -22,7 +22,7 @@ from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, Scan, Source
+from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -142,6 +142,7 @@ class SourceReading:
             *self._notices(configuration),
             *_unknown_names(configuration, known),
             *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
+            *_absent(scans, configuration),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -376,6 +377,15 @@ def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
     """A source's fault that lies in no file of its own lies where the operator named the source."""
     place_ = None if fault.file else configuration.place("plugins.entry_points")
     return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _absent(scans: Iterable[Scan], configuration: Configuration) -> Iterable[Rejection]:
+    """The plugin directories that somebody named and that do not exist; the usual one may be missing."""
+    place_ = configuration.place("plugins.dirs")
+    for root in [root for scan in scans for root in scan.roots]:
+        if root.state is RootState.ABSENT and place_ is not None:
+            reason = f"plugins.dirs: {root.path} does not exist; it is read as soon as it does"
+            yield Rejection("plugins.dirs", reason, "make the folder, or take it out", *place_)
 
 
 def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:

@@ -263,6 +263,16 @@ def test_every_limit_that_an_instance_is_made_with_makes_another_one(site: Site)
     assert len(keys) == 7
 
 
+def test_a_plugin_directory_that_was_named_and_is_not_there_is_told_with_its_line(site: Site) -> None:
+    assert site.read().notices == ()
+    site.configure(dirs=[str(site.plugins), str(site.plugins / "nowhere")])
+    (told,) = site.read().notices
+    assert "nowhere does not exist" in told.reason
+    assert (told.file, told.line > 0) == (str(site.config), True)
+    (site.plugins / "nowhere").mkdir()
+    assert site.read().notices == ()
+
+
 def test_a_single_file_is_a_plugin(site: Site) -> None:
     site.write(site.plugins / "notes.py", "__version__ = '2.0.0'\n")
     site.follow("notes")
