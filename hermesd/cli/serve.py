@@ -31,7 +31,7 @@ Command-line flags win over the configuration.""",
     help="Address instead of server.listen: unix:PATH or HOST:PORT; may be repeated.",
 )
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), help="How log lines look; text on a terminal."
+    "--log-format", type=click.Choice(["text", "json"]), help="How log lines look; text when nothing is said."
 )
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), help="The least level that is logged."

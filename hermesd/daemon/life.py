@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import glob
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
+from hermesd.daemon import memory
 from hermesd.daemon.administration import Administration
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
@@ -117,7 +117,10 @@ class Daemon:
             served=self._served,
             executor=self._executor,
             unsettled=self._unsettled,
+            moved=self._moved,
             notices=self._restart_notices,
+            files=self._files_of,
+            looked=self._scans,
             state_dir=directory.state / "plugins",
         )
         plugins = configuration.plugins
@@ -135,6 +138,7 @@ class Daemon:
             on_degraded=self._watcher_degraded,
         )
         self._watching = False
+        self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
         self._rpc: RpcServer | None = None
         self._lag = LoopLag(clock, self._loop_ran, lagged=self._lagged)
         self._log_guard = LogGuard()
@@ -240,6 +244,7 @@ class Daemon:
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
+            denied=self._metrics.denied,
         )
 
     async def _start_http(
@@ -266,8 +271,7 @@ class Daemon:
         self._registry.switch_off(administration.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
-        gc.collect()
-        gc.freeze()
+        memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
@@ -386,15 +390,30 @@ class Daemon:
         return self._configuration.plugins.dirs
 
     def _files(self) -> Sequence[Path]:
-        configuration = self._configuration
+        return self._files_of(self._configuration)
+
+    def _files_of(self, configuration: Configuration) -> Sequence[Path]:
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
         return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
-        return self._state([source.scan() for source in self._sources(self._configuration)])
+        """Look at everything, for the watcher and in its thread; the next reading starts from that."""
+        self._looked = None
+        configuration = self._configuration
+        scans = tuple(source.scan() for source in self._sources(configuration))
+        state = self._state(scans)
+        self._looked = (configuration, scans)
+        return state
+
+    def _scans(self, configuration: Configuration) -> tuple[Scan, ...] | None:
+        looked = self._looked
+        return looked[1] if looked is not None and looked[0] is configuration else None
 
     def _state(self, scans: Sequence[Scan]) -> ScanState:
         return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
+
+    def _moved(self, scans: Sequence[Scan]) -> frozenset[str]:
+        return self._watcher.moved(self._state(scans)) if self._watching else frozenset()
 
     async def _unsettled(self, patient: bool) -> frozenset[str]:
         if not self._watching:

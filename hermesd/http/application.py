@@ -37,7 +37,7 @@ class Exposition(Protocol):
 def application(
     administration: Administration, metrics: Exposition, metrics_open: Callable[[], str]
 ) -> Starlette:
-    """The routes. `metrics_open` "loopback" lets clients on this machine read the metrics unidentified."""
+    """The routes. `metrics_open()`: "loopback" lets clients on this machine read metrics unidentified."""
 
     async def healthz(_: Request) -> Response:
         alive = administration.alive()

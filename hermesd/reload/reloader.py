@@ -450,7 +450,11 @@ class Reloader:
                 if each.instance is not None:
                     await each.instance.runtime.close()
                 rejection = Rejection(name, f"cannot be recorded: {fault}", remedy)
-                refused[name] = Made(each.run, None, (*each.failures, rejection))
+                old = each
+                if self._has_stood_down(name):
+                    old = await self._restored(self._owners[name])
+                instance = old.instance if old is not each else None
+                refused[name] = Made(old.run, instance, (*each.failures, rejection))
             return refused
         return made
 

@@ -105,7 +105,6 @@ class Watcher:
         self._deaf = 0
         self._force = False
         self._told = False
-        self._tuned = False
         self._closed = False
 
     @property
@@ -122,6 +121,10 @@ class Watcher:
         """The units that were being changed at the last look."""
         return self._unsettled
 
+    def moved(self, state: ScanState) -> frozenset[str]:
+        """The units that are not as they were when they settled: they are named again. From any thread."""
+        return self._settling.moved(state)
+
     async def start(self, reported: ScanState | None = None) -> None:
         """Begin. `reported` is what the daemon serves already; without it everything found is a change."""
         if self._supervisor is not None:
@@ -133,13 +136,12 @@ class Watcher:
         self._supervisor = asyncio.create_task(self._supervise(), name="hermesd-watch-supervisor")
 
     def tune(self, *, rescan_s: float, settle_s: float, unsettled_s: float) -> None:
-        """Go by these times from the next look on. Call it on the loop."""
-        if (rescan_s, settle_s, unsettled_s) == (self._rescan_s, self._settle_s, self._unsettled_s):
-            return
+        """Take over other times, in seconds; what is waited for just now is judged by them too."""
+        before = (self._rescan_s, self._settle_s, self._unsettled_s)
         self._rescan_s, self._settle_s, self._unsettled_s = rescan_s, settle_s, unsettled_s
         self._settling.tune(settle_s=settle_s, unsettled_s=unsettled_s)
-        self._tuned = True
-        self._wake.set()
+        if before != (rescan_s, settle_s, unsettled_s):
+            self._wake.set()  # it sleeps until a moment that the old times gave
 
     def hint(self) -> None:
         """Look soon. Call it on the loop."""
@@ -224,9 +226,8 @@ class Watcher:
             self._tell_degraded()
             ended = self._clock.monotonic()
             hinted = self._take_events(ended) or hinted
-            if begun >= rescan_at or self._tuned:
-                self._tuned = False
-                rescan_at = ended + (self._rescan_s if self._no_events is None else self._poll_s)
+            period = self._rescan_s if self._no_events is None else self._poll_s
+            rescan_at = ended + period if begun >= rescan_at else min(rescan_at, ended + period)
             if state is None:
                 again_at = ended + RESTART_S if self._asked or again_at is not None else None
                 self._answer(begun, failed=True)

@@ -70,8 +70,10 @@ def identify(context: Context) -> Caller:
 class Edge(grpc.aio.ServerInterceptor):
     """The one interceptor; it knows the handlers that run."""
 
-    def __init__(self, identify: Identify = identify) -> None:
+    def __init__(self, identify: Identify = identify, denied: Callable[[], None] = lambda: None) -> None:
+        """`denied` is told of each RPC that is refused because of who asks."""
         self._identify = identify
+        self._denied = denied
         self._handlers: dict[str, Handler] = {}
         self._running: dict[asyncio.Task[Any], _Method] = {}
         self._cutting = False
@@ -171,6 +173,8 @@ class Edge(grpc.aio.ServerInterceptor):
                 "the daemon stopped before the answer was ready; what was running may have had its effect",
                 remedy="look at what it changed before you try again",
             )
+        if isinstance(error, DeniedError | UnauthenticatedError):
+            self._denied()
         if isinstance(error, HermesdError):
             await _abort(context, error)
         if not isinstance(error, Exception):

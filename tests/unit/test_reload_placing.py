@@ -243,6 +243,25 @@ def test_a_changed_secret_or_setting_is_another_instance_and_shows_in_no_key(sit
     assert len(set(keys)) == 3
 
 
+def test_every_limit_that_an_instance_is_made_with_makes_another_one(site: Site) -> None:
+    site.plugin("orders", "1")
+    keys = set()
+    for plugins, defaults in (
+        ({}, {}),
+        ({"max_stray_threads": 7}, {}),
+        ({"idle_stop_s": 7}, {}),
+        ({"close_timeout_s": 7}, {}),
+        ({"prepare_timeout_s": 7}, {}),
+        ({}, {"max_concurrency": 7}),
+        ({}, {"description_chars": {"warn": 7}}),
+    ):
+        site.configure(trusted={"orders": {"follow": True}}, defaults=defaults, **plugins)
+        run = site.goal("orders").run
+        assert run is not None
+        keys.add(run.key)
+    assert len(keys) == 7
+
+
 def test_a_single_file_is_a_plugin(site: Site) -> None:
     site.write(site.plugins / "notes.py", "__version__ = '2.0.0'\n")
     site.follow("notes")
