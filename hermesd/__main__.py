@@ -36,6 +36,7 @@ click.version_option(__version__, "--version", prog_name="hermesd", message="%(p
 def main() -> None:
     """Run one command; never returns. Exit status: 0 done, 1 failed, 2 usage, 3 unreachable, 4 not allowed,
     5 confirmation required, 130 interrupted."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A path or a message that the terminal's encoding cannot show must not end the command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # real streams have it
@@ -45,6 +46,21 @@ def main() -> None:
         if "hermesd.daemon" in sys.modules:
             _bound_the_end(end.code if isinstance(end.code, int) else 1)
         raise
+
+
+def _open_closed_streams() -> None:
+    """Whoever starts us with a standard stream closed gets an empty one: else the next file that is opened,
+    a socket or a database, would take its number, and every print would write into it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    # Python has no object for a stream that was closed.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(("stdin", "stdout", "stderr").index(name), mode, closefd=False))  # noqa: SIM115
 
 
 def _bound_the_end(status: int) -> None:

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
-from tests.harness import ROOT, Daemon, Home, environment, eventually
+from tests.harness import ROOT, Daemon, Home, cli, environment, eventually
 
 CODE = '''
 import asyncio
@@ -193,3 +193,47 @@ def test_a_plugin_with_an_exit_handler_that_hangs_keeps_no_daemon_from_ending(
         """,
     )
     assert serve().stop(10) == 0
+
+
+@pytest.mark.promise("HOS-6")
+@pytest.mark.parametrize(
+    "words", [[b"time.get_now\xff"], [b"time.get_now", b"--timeout-ms", b"99999999999999999999"]]
+)
+def test_arguments_that_cannot_travel_are_a_usage_error(
+    home: Home, serve: Callable[..., Daemon], words: list[bytes]
+) -> None:
+    serve()
+    command = [sys.executable, "-m", "hermesd", "ctl", "--address", home.address, "tools", "call", *words]
+    told = subprocess.run(command, capture_output=True, env=environment(), cwd=ROOT, timeout=30, check=False)
+    assert told.returncode == 2
+    assert b"Traceback" not in told.stderr
+
+
+@pytest.mark.promise("HOS-6")
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_daemon_that_is_started_with_closed_streams_serves(home: Home, streams: str) -> None:
+    command = f'exec "{sys.executable}" -m hermesd serve --config "{home.config}" {streams}'
+    process = subprocess.Popen(["/bin/sh", "-c", command], env=environment(), cwd=ROOT)
+    try:
+        told = ["ctl", "--address", home.address, "--json", "tools", "call", "text.count_stats", "text=a b"]
+        eventually(lambda: home.socket.exists() and cli(*told).returncode == 0, 20, "a call to be answered")
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.promise("HOS-6")
+def test_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+    for words in ("--help", "completion bash"):
+        command = f'"{sys.executable}" -m hermesd {words} >/dev/full'
+        told = subprocess.run(
+            ["/bin/sh", "-c", command],
+            capture_output=True,
+            env=environment(),
+            cwd=ROOT,
+            timeout=30,
+            check=False,
+        )
+        assert told.returncode == 1
+        assert b"Traceback" not in told.stderr
+        assert b"cannot be written" in told.stderr
