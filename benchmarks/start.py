@@ -11,11 +11,13 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, median
 from benchmarks.plugins import many_tools, write_many
-from tests.harness import ROOT, Daemon, Home, environment
+from tests.harness import ROOT, Daemon, Home, environment, eventually
 
 MANY, STARTS, REST_S = 1000, 3, 10.0
 READY = re.compile(r"daemon_ready .*? (\d+) tools")
 COMMANDS = 15
+#: Compiled modules are kept, as those of an installed package are.
+INSTALLED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 def run() -> list[Figure]:
@@ -42,7 +44,7 @@ def _starts(home: Home, write: Callable[[], object], what: str) -> list[Figure]:
     write()
     fresh = _seconds_to_ready(home)
     warm = median([_seconds_to_ready(home) for _ in range(STARTS)])
-    setting = f"process start to the event daemon_ready; {STARTS} warm starts"
+    setting = f"process start until all {MANY} tools are ready; {STARTS} warm starts"
     return [
         Figure(f"start to ready, {what}, fresh data dir", fresh, "s", at_most=2, setting=setting),
         Figure(f"start to ready, {what}, warm", warm, "s", at_most=2),
@@ -52,15 +54,17 @@ def _starts(home: Home, write: Callable[[], object], what: str) -> list[Figure]:
 def _seconds_to_ready(home: Home) -> float:
     home.log.write_bytes(b"")
     began = time.perf_counter()
-    daemon = Daemon(home)
+    daemon = Daemon(home, env=INSTALLED)
     try:
         while (found := READY.search(daemon.log_text())) is None:
             if daemon.process.poll() is not None:
                 raise RuntimeError(f"the daemon ended:\n{daemon.log_text()[-4000:]}")
             time.sleep(0.01)
         seconds = time.perf_counter() - began
-        if int(found[1]) < MANY:
-            raise RuntimeError(f"only {found[1]} tools are served:\n{daemon.log_text()[-4000:]}")
+        if int(found[1]) < MANY:  # slower than the commit window: the rest arrives after the first pass
+            with daemon.client() as client:
+                eventually(lambda: client.get_status().tools["ready"] >= MANY, 60, "all tools")
+            seconds = time.perf_counter() - began
         return seconds
     finally:
         daemon.stop()
@@ -69,8 +73,9 @@ def _seconds_to_ready(home: Home) -> float:
 def _at_rest(home: Home) -> list[Figure]:
     """A daemon without any configuration: the bundled plugins alone."""
     home.replace(home.config, f"data_dir: {home.data}\nserver: {{listen: ['{home.address}']}}\n")
-    daemon = Daemon(home).wait_ready()
+    daemon = Daemon(home, env=INSTALLED)
     try:
+        eventually(lambda: READY.search(daemon.log_text()), what="the daemon")
         time.sleep(REST_S)
         text = Path(f"/proc/{daemon.pid}/smaps_rollup").read_text(encoding="ascii")
     finally:
@@ -106,8 +111,7 @@ def _commands(home: Home) -> list[Figure]:
 
 
 def _process(words: list[str]) -> float:
-    # Compiled modules are kept, as those of an installed package are.
-    env = {key: value for key, value in environment().items() if key != "PYTHONDONTWRITEBYTECODE"}
+    env = {**environment(), **INSTALLED}
     began = time.perf_counter()
     subprocess.run(words, env=env, cwd=ROOT, check=True, capture_output=True)
     return time.perf_counter() - began

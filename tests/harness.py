@@ -179,7 +179,8 @@ class Daemon:
     def state(self) -> dict[str, Any]:
         """DumpState: tasks, threads, children."""
         with self.client() as client:
-            return json.loads(client.dump_state().state_json)
+            state: dict[str, Any] = json.loads(client.dump_state().state_json)
+            return state
 
     def events(self, kind: str = "", recent: int = 1000) -> list[admin_pb2.Event]:
         """The kept events, oldest first, of one kind or of all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import glob
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
+from hermesd.daemon import memory
 from hermesd.daemon.administration import Administration
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
@@ -50,6 +50,7 @@ from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
 from hermesd.systemd.watchdog import keep_alive
 from hermesd.telemetry.event import EventLog
+from hermesd.telemetry.guard import LogGuard
 from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
@@ -118,6 +119,8 @@ class Daemon:
             unsettled=self._unsettled,
             moved=self._moved,
             notices=self._restart_notices,
+            files=self._files_of,
+            looked=self._scans,
             state_dir=directory.state / "plugins",
         )
         plugins = configuration.plugins
@@ -135,8 +138,10 @@ class Daemon:
             on_degraded=self._watcher_degraded,
         )
         self._watching = False
+        self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
         self._rpc: RpcServer | None = None
-        self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
+        self._lag = LoopLag(clock, self._loop_ran, lagged=self._lagged)
+        self._log_guard = LogGuard()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
@@ -147,6 +152,7 @@ class Daemon:
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
+            self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 administration = self._administration(reloader)
@@ -238,6 +244,7 @@ class Daemon:
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
+            denied=self._metrics.denied,
         )
 
     async def _start_http(
@@ -251,7 +258,7 @@ class Daemon:
             self._boot.server.http,
             administration=administration,
             metrics=Exposition(self._metrics, administration.children, self._desk),
-            metrics_open=self._boot.telemetry.metrics_open,
+            metrics_open=lambda: self._configuration.telemetry.metrics_open,
         )
         http.bind()
         tasks.create_task(http.run(), name="http")
@@ -264,8 +271,7 @@ class Daemon:
         self._registry.switch_off(administration.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
-        gc.collect()
-        gc.freeze()
+        memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
@@ -358,6 +364,12 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        plugins = plan.configuration.plugins
+        self._watcher.tune(
+            rescan_s=plugins.rescan_s,
+            settle_s=plugins.settle_ms / 1000,
+            unsettled_s=plugins.unsettled_s,
+        )
 
     def _sources(self, configuration: Configuration) -> Sequence[Source]:
         plugins = configuration.plugins
@@ -378,12 +390,24 @@ class Daemon:
         return self._configuration.plugins.dirs
 
     def _files(self) -> Sequence[Path]:
-        configuration = self._configuration
+        return self._files_of(self._configuration)
+
+    def _files_of(self, configuration: Configuration) -> Sequence[Path]:
         included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
         return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
 
     def _scan(self) -> ScanState:
-        return self._state([source.scan() for source in self._sources(self._configuration)])
+        """Look at everything, for the watcher and in its thread; the next reading starts from that."""
+        self._looked = None
+        configuration = self._configuration
+        scans = tuple(source.scan() for source in self._sources(configuration))
+        state = self._state(scans)
+        self._looked = (configuration, scans)
+        return state
+
+    def _scans(self, configuration: Configuration) -> tuple[Scan, ...] | None:
+        looked = self._looked
+        return looked[1] if looked is not None and looked[0] is configuration else None
 
     def _state(self, scans: Sequence[Scan]) -> ScanState:
         return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
@@ -404,6 +428,13 @@ class Daemon:
             self._events.emit("watcher_recovered", "")
         else:
             self._events.emit("watcher_degraded", "", reason)
+
+    def _loop_ran(self, lag_s: float) -> None:
+        """Twice a second."""
+        self._metrics.loop_lag(lag_s)
+        if changed := self._log_guard.restore():
+            told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
+            self._events.emit("log_restored", "", told)
 
     def _lagged(self, seconds: float) -> None:
         suspects = sorted(

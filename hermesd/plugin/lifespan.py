@@ -41,6 +41,11 @@ class Lifespan:
         return not any(self._hook(name) for name in ("startup", "shared", "shutdown"))
 
     @property
+    def can_refuse(self) -> bool:
+        """There is a `hermesd_unavailable` to ask; without one no thread need be made for the question."""
+        return self._hook("unavailable") is not None
+
+    @property
     def needs_loop(self) -> bool:
         """A hook is async, so that only `aopen` will do."""
         found = (self._hook(name) for name in ("startup", "shared", "shutdown"))

@@ -56,6 +56,9 @@ _KINDS: dict[type[FileSystemEvent], Kind] = {
     FileDeletedEvent: "gone",
     DirDeletedEvent: "gone",
 }
+#: Kinds that tell of a file which was there already.
+_WRITING = frozenset[Kind](("modified", "closed"))
+_CONFIGURATION = (".yaml", ".yml", ".json")
 _LIMITS = {
     errno.EMFILE: "no inotify instance is left (raise fs.inotify.max_user_instances)",
     errno.ENFILE: "no file descriptor is left on this machine (raise fs.file-max)",
@@ -130,6 +133,7 @@ class Hints:
             self._stop()
             return _LIMITS.get(error.errno or 0, str(error))
         self._targets = targets
+        _name_threads()
         return None
 
     def close(self) -> None:
@@ -164,6 +168,13 @@ class Hints:
             self._on_hint()
 
 
+def _name_threads() -> None:
+    """So that a list of threads says whose these are: watchdog leaves its own without names."""
+    for thread in threading.enumerate():
+        if type(thread).__module__.startswith("watchdog."):
+            thread.name = "hermesd-inotify"
+
+
 def _quieten_watchdog() -> None:
     """Drop two of its messages that tell of nothing wrong.
 
@@ -192,6 +203,7 @@ class _Handler(FileSystemEventHandler):
         # Watches are on real paths, units are spelled as the configuration spells them.
         self._roots = [(f"{os.path.realpath(root)}/", f"{root}/") for root in roots]
         folders = {file.parent for file in files}
+        self._files = frozenset(str(each) for file in files for each in (file, os.path.realpath(file)))
         self._folders = {os.path.realpath(each): str(each) for each in folders}
         ways = [
             each for root in roots for path in (root, Path(os.path.realpath(root))) for each in _way(path)
@@ -213,7 +225,11 @@ class _Handler(FileSystemEventHandler):
                 return Event("other" if ignored else kind, spelled + relative)
         folder, _, name = path.rpartition("/")
         if folder in self._folders:
-            return Event(kind, f"{self._folders[folder]}/{name}")
+            spelled = f"{self._folders[folder]}/{name}"
+            # A log that grows beside the configuration is no hint; what is new there may be included by it.
+            if kind in _WRITING and not name.endswith(_CONFIGURATION) and not self._files & {path, spelled}:
+                return None
+            return Event(kind, spelled)
         return Event("other", path) if path in self._ways else None
 
 

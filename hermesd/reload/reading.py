@@ -7,22 +7,56 @@ fresh start on the same three comes to the same plan.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hermesd.access.strict_modes import unsafe_mode
 from hermesd.config.configuration import Configuration
 from hermesd.config.manifest import Manifest, python_manifest, read_manifest
 from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError, Rejection
+from hermesd.model.name import plugin_name_fault
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
+from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Found, Origin, Root, Scan, Source
+from hermesd.sources.source import Fingerprint, Found, Origin, Root, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
+
+#: How long before it is loaded a file must have rested to be taken for unchanged by its marks alone.
+RACY_NS = 2_000_000_000
+Marks = dict[str, Fingerprint]
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """Everything that a goal follows from, besides the content store."""
+
+    look: Look
+    configuration: Configuration
+    grants: Grants
+    last_good: str
+
+    def is_same(self, other: _Basis) -> bool:
+        """Whether these are the very same objects: comparing them by value costs what making a goal does."""
+        return (
+            self.look is other.look
+            and self.configuration is other.configuration
+            and self.grants is other.grants
+            and self.last_good == other.last_good
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A goal, and what it was made from."""
+
+    basis: _Basis
+    goal: Goal
 
 
 class SourceReading:
@@ -41,7 +75,13 @@ class SourceReading:
         moved: Callable[[Sequence[Scan]], frozenset[str]] = lambda _: frozenset(),
         notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
         state_dir: Path,
+        files: Callable[[Configuration], Sequence[Path]] | None = None,
+        looked: Callable[[Configuration], tuple[Scan, ...] | None] = lambda _: None,
     ) -> None:
+        """`files` lists every file that `load` may look at, also those that do not exist; without it the
+        configuration is loaded for each reading. `looked` gives the scans from which it is known what is
+        unsettled, where such were made of the sources of that configuration: they are not made again.
+        """
         self.load = load
         self._sources = sources
         self._contents = contents
@@ -54,10 +94,15 @@ class SourceReading:
         self.state_dir = state_dir
         #: What the last reading saw, for the watcher to compare with.
         self.seen: tuple[Scan, ...] = ()
+        self._files = files
+        self._looked = looked
         self._configuration: Configuration | None = None
+        self._loaded_from: Marks | None = None
+        self._goals: dict[str, _Placed] = {}
         self._looks: dict[str, Look] = {}
         self._roots: Mapping[Path, Root] = {}
         self._names: dict[str, str] = {}
+        self._imported: dict[str, Found] = {}
         self._manifests: dict[str, Manifest] = {}
 
     async def read(self, *, patient: bool) -> Plan:
@@ -73,9 +118,12 @@ class SourceReading:
     def read_now(self, unsettled: frozenset[str] = frozenset()) -> Plan:
         """One reading, on the calling thread. Raises ConfigError only where there was never a good one."""
         configuration, faults = self._configure(unsettled)
-        scans = self.seen = tuple(source.scan() for source in self._sources(configuration))
-        # Between the look that found all settled and this one somebody may have begun to write again.
-        unsettled |= self._moved(scans)
+        scans = self._looked(configuration)
+        if scans is None:
+            scans = tuple(source.scan() for source in self._sources(configuration))
+            # Between the look that found all settled and this one somebody may have begun to write again.
+            unsettled |= self._moved(scans)
+        self.seen = scans
         looks = self._look_at(scans, unsettled)
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
@@ -85,8 +133,9 @@ class SourceReading:
             if first is not look:
                 rejections.extend(look.rejections or [_collision(look, first)])
                 continue
-            goals[look.name] = self._goal(look, configuration)
+            goals[look.name] = self._goal_of(look, configuration)
         self._names = {look.found.unit: name for name, look in claims.items()}
+        self._goals = {unit: each for unit, each in self._goals.items() if unit in self._names}
         known = set(goals)
         notices = [
             *configuration.warnings,
@@ -99,15 +148,39 @@ class SourceReading:
 
     def _configure(self, unsettled: frozenset[str]) -> tuple[Configuration, tuple[Rejection, ...]]:
         present = self._configuration
-        if present is not None and any(str(path) in unsettled for path in present.watched):
-            return present, ()
+        if present is not None:
+            if any(str(path) in unsettled for path in present.watched):
+                return present, ()
+            if self._loaded_from is not None and self._loaded_from == self._marks(present):
+                return present, ()
+        began_ns = time.time_ns()
+        before = None if present is None else self._marks(present)
+        self._loaded_from = None
         try:
             self._configuration = self.load()
         except ConfigError as error:
             if self._configuration is None:
                 raise
             return self._configuration, error.rejections
+        marks = self._marks(self._configuration)
+        # What changed while it was loaded, or so shortly before that the next change could fall into the same
+        # tick of the file system's clock, is loaded again the next time.
+        if (
+            marks is not None
+            and marks == before
+            and all(_is_older(mark, began_ns - RACY_NS) for mark in marks.values())
+        ):
+            self._loaded_from = marks
         return self._configuration, ()
+
+    def _marks(self, configuration: Configuration) -> Marks | None:
+        """What the files of the configuration look like; None when that cannot be told."""
+        if self._files is None:
+            return None
+        try:
+            return {str(path): file_fingerprint(path) for path in self._files(configuration)}
+        except OSError:
+            return None
 
     def _precedence(self, look: Look) -> tuple[bool, bool]:
         """Who had the name in the last reading keeps it. The order is else the sources' own, except that
@@ -123,12 +196,13 @@ class SourceReading:
             for found in scan.found:
                 if found.unit not in unsettled:
                     looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
-            for unit, before in self._looks.items():
-                if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
-                    looks[unit] = before
-            for unit in scan.held.keys() - looks.keys():
+            for unit in scan.held.keys() - unsettled:
                 if (look := self._served_before(unit)) is not None:
                     looks[unit] = look
+            for unit, before in self._looks.items():
+                hidden = unit not in scan.held and unit not in looks and scan.is_uncertain(unit)
+                if unit in unsettled or hidden:
+                    looks[unit] = before
         self._looks, self._roots = looks, roots
         return list(looks.values())
 
@@ -137,7 +211,7 @@ class SourceReading:
         return root is None or self._roots.get(root) == roots.get(root)
 
     def _served_before(self, unit: str) -> Look | None:
-        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        """A unit that cannot be judged, if it ever served: what served last goes on, as after a restart."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
         name = self._known_name(found)
@@ -156,8 +230,7 @@ class SourceReading:
             return before
         name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
-            manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
-            return Look(found, manifest.name, manifest, None, None)
+            return self._look_at_installed(found)
         if found.unsupported or found.path is None or found.root is None:
             return Look(found, name, None, None, None)
         try:
@@ -171,6 +244,18 @@ class SourceReading:
             rejection = Rejection(name, str(error), remedy, str(found.path))
             return Look(found, name, None, None, None, (rejection,))
         return Look(found, manifest.name, manifest, content, unsafe)
+
+    def _look_at_installed(self, found: Found) -> Look:
+        """An installed package as it was when this process imported it: another version needs a restart."""
+        imported = self._imported.get(found.unit, found)
+        serving = replace(found, version=imported.version, reference=imported.reference)
+        name = found.entry_point.lower()
+        if (problem := plugin_name_fault(name)) is not None:
+            rejection = Rejection(name, f"{found.label}: the entry point's name: {problem}", "rename it")
+            return Look(found, name, None, None, None, (rejection,))
+        manifest = Manifest(name, serving.version, entry=serving.reference)
+        newer = found.version if serving != found else ""
+        return Look(serving, name, manifest, None, None, installed=newer)
 
     def _manifest(self, content: Content, path: Path) -> Manifest:
         """The manifest of a content, from the content store alone. Faults name the operator's own path."""
@@ -193,6 +278,18 @@ class SourceReading:
         self._manifests[content.digest] = manifest
         return manifest
 
+    def _goal_of(self, look: Look, configuration: Configuration) -> Goal:
+        """The goal of a unit. One that runs is made anew only when something that it follows from is new."""
+        basis = _Basis(look, configuration, self._grants.current, self.last_good(look.name))
+        before = self._goals.get(look.found.unit)
+        if before is not None and before.basis.is_same(basis):
+            run = before.goal.run
+            if run is not None and self.has_content(run.spec.digest):
+                return before.goal
+        goal = self._goal(look, configuration)
+        self._goals[look.found.unit] = _Placed(basis, goal)
+        return goal
+
     def _goal(self, look: Look, configuration: Configuration) -> Goal:
         found, name = look.found, look.name
         manifest = look.manifest
@@ -213,6 +310,10 @@ class SourceReading:
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
         at = {name: unit for unit, name in self._names.items()}
         self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
+        for name, _, _ in entries:
+            look = self._looks.get(at.get(name, ""))
+            if look is not None and look.found.origin is Origin.ENTRY_POINT:
+                self._imported.setdefault(look.found.unit, look.found)
         configuration = self._configuration
         if configuration is None:
             return
@@ -221,6 +322,11 @@ class SourceReading:
         kept = self._served.keep(configuration.plugins.kept_contents)
         recorded = {digest for _, digest, _ in entries}
         self._contents.sweep(in_use | held | trusted | kept | recorded | self._grants.current.digests())
+
+    def content_of(self, goal: Goal) -> Content | None:
+        """What the unit of a goal held in the last reading; None when it could not be taken."""
+        look = self._looks.get(goal.unit)
+        return look.content if look is not None else None
 
     def grants(self) -> Grants:
         return self._grants.current
@@ -236,6 +342,11 @@ class SourceReading:
         """A content that was served before, with its manifest; None when it is not there any more."""
         content = self._contents.get(digest)
         return None if content is None else (content, self._manifest(content, path))
+
+
+def _is_older(fingerprint: Fingerprint, than_ns: int) -> bool:
+    """Whether a file's last change of any kind lies before `than_ns`. True of a file that does not exist."""
+    return all(max(int(mark[4]), int(mark[5])) < than_ns for mark in fingerprint)
 
 
 def _label_name(found: Found) -> str:

@@ -95,6 +95,10 @@ class Settling:
         self._created = dict[str, float]()
         self._overdue = frozenset[str]()
 
+    def tune(self, *, settle_s: float, unsettled_s: float) -> None:
+        """Judge by these times from now on."""
+        self._settle_s, self._unsettled_s = settle_s, unsettled_s
+
     def modified(self, path: str, now: float) -> None:
         """A file was written to; it may still be open."""
         self._open.setdefault(path, now)

@@ -77,6 +77,8 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
+        most = max((int(each.raw.get("max_concurrency") or 0) for each in tools), default=0)
+        self._pool.allow(max(spec.max_concurrency, most) + spec.max_stray_threads)
         places = {each.name: (each.file, each.line) for each in tools}
         return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 
@@ -89,9 +91,10 @@ class InProcessRuntime:
                 if not lifespan.is_empty:
                     self._opened = True
                     await self._on_loop(lifespan.aopen)
-                self._refusal = await run_in_thread(
-                    lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
-                )
+                if lifespan.can_refuse:
+                    self._refusal = await run_in_thread(
+                        lifespan.unavailable, f"check-{self._spec.name}", self._spec.prepare_timeout_s
+                    )
         except TimeoutError:
             await self.close()
             raise self._error(

@@ -25,15 +25,18 @@ def file_fingerprint(path: Path) -> Fingerprint:
         return ()
 
 
-def folder_fingerprint(folder: Path, *, max_files: int = MAX_FILES) -> Fingerprint:
+def folder_fingerprint(
+    folder: Path, *, max_files: int = MAX_FILES, top: os.stat_result | None = None
+) -> Fingerprint:
     """The marks of everything in `folder` that belongs to its content, sorted.
 
     Links are followed as far as they stay in the folder. At most `max_files` marks and as many folders
     are taken: a content with more is refused when it is read. Raises OSError when the folder, or one in
-    it, cannot be listed; what vanishes meanwhile is left out.
+    it, cannot be listed; what vanishes meanwhile is left out. `top`: the folder's own status, if known.
     """
     marks = list[Mark]()
-    top = os.stat(folder)
+    if top is None:
+        top = os.stat(folder)
     pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [
         (str(folder), "", ((top.st_dev, top.st_ino),))
     ]

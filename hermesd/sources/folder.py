@@ -98,7 +98,7 @@ class FolderSource:
         except OSError as error:
             return _fault(entry, f"cannot be looked at: {error.strerror}", "mend its owner or mode")
         if stat.S_ISDIR(status.st_mode):
-            return self._folder(root, entry)
+            return self._folder(root, entry, status)
         suffix = os.path.splitext(entry.name)[1]
         if suffix != ".py" and suffix not in _DECLARATIVE:
             return None
@@ -106,10 +106,12 @@ class FolderSource:
             return _fault(entry, "is no regular file", "a single-file plugin is a plain file")
         return self._file(root, entry, suffix)
 
-    def _folder(self, root: Path, entry: os.DirEntry[str]) -> Found | tuple[Rejection, Fingerprint] | None:
+    def _folder(
+        self, root: Path, entry: os.DirEntry[str], status: os.stat_result
+    ) -> Found | tuple[Rejection, Fingerprint] | None:
         path = Path(entry.path)
         try:
-            marks = folder_fingerprint(path, max_files=self._max_files)
+            marks = folder_fingerprint(path, max_files=self._max_files, top=status)
         except FileNotFoundError:
             return None
         except OSError as error:

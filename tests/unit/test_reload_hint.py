@@ -86,6 +86,14 @@ def test_a_neighbour_of_a_configuration_file_is_worth_a_look(root: Path) -> None
     assert made_of(root, FileMovedEvent(path + "_tmp", path))[1] == Event("gone", path)
 
 
+def test_a_log_that_grows_beside_the_configuration_is_not_worth_a_look(root: Path) -> None:
+    etc = root.parent / "etc"
+    assert made_of(root, FileModifiedEvent(str(etc / "hermesd.log"))) == []
+    assert made_of(root, FileModifiedEvent(str(etc / "hermesd.yaml"))) != []
+    assert made_of(root, FileClosedEvent(str(etc / "more.yaml"))) != []
+    assert made_of(root, FileCreatedEvent(str(etc / "anything"))) != []
+
+
 @pytest.fixture
 def flat() -> Iterator[None]:
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
