@@ -112,7 +112,8 @@ def test_what_no_event_tells_of_is_found_by_the_rescan_and_counted(home: Home, s
     """
     home.configure({"server": {"http": "127.0.0.1:0"}}, trusted={"orders": {"follow": True}}, rescan_s=1)
     home.plugin("orders", code("before"))
-    outside = home.path / "outside.py"
+    (home.path / "elsewhere").mkdir()
+    outside = home.path / "elsewhere" / "outside.py"
     os.link(home.plugins / "orders" / "orders.py", outside)
     daemon = serve()
     says(daemon, "orders", "before")
