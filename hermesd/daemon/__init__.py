@@ -13,6 +13,7 @@ from hermesd.clock import SystemClock
 from hermesd.config.configuration import Configuration
 from hermesd.config.load import find_config, load_configuration
 from hermesd.config.places import config_path, data_dir, listen_address, plugin_dirs
+from hermesd.daemon import memory
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
 from hermesd.model.text import clean
@@ -37,6 +38,7 @@ def run(options: ServeOptions) -> int:
         )
         return 1
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    memory.hold()
     try:
         configure(options.log_format or "text", options.log_level or "info", sys.stderr)
         return _serve(options)

@@ -22,7 +22,7 @@ from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, Scan, Source
+from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -142,6 +142,7 @@ class SourceReading:
             *self._notices(configuration),
             *_unknown_names(configuration, known),
             *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
+            *_absent(scans, configuration),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -196,12 +197,13 @@ class SourceReading:
             for found in scan.found:
                 if found.unit not in unsettled:
                     looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
-            for unit, before in self._looks.items():
-                if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
-                    looks[unit] = before
-            for unit in scan.held.keys() - looks.keys():
+            for unit in scan.held.keys() - unsettled:
                 if (look := self._served_before(unit)) is not None:
                     looks[unit] = look
+            for unit, before in self._looks.items():
+                hidden = unit not in scan.held and unit not in looks and scan.is_uncertain(unit)
+                if unit in unsettled or hidden:
+                    looks[unit] = before
         self._looks, self._roots = looks, roots
         return list(looks.values())
 
@@ -210,7 +212,7 @@ class SourceReading:
         return root is None or self._roots.get(root) == roots.get(root)
 
     def _served_before(self, unit: str) -> Look | None:
-        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        """A unit that cannot be judged, if it ever served: what served last goes on, as after a restart."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
         name = self._known_name(found)
@@ -375,6 +377,15 @@ def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
     """A source's fault that lies in no file of its own lies where the operator named the source."""
     place_ = None if fault.file else configuration.place("plugins.entry_points")
     return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _absent(scans: Iterable[Scan], configuration: Configuration) -> Iterable[Rejection]:
+    """The plugin directories that somebody named and that do not exist; the usual one may be missing."""
+    place_ = configuration.place("plugins.dirs")
+    for root in [root for scan in scans for root in scan.roots]:
+        if root.state is RootState.ABSENT and place_ is not None:
+            reason = f"plugins.dirs: {root.path} does not exist; it is read as soon as it does"
+            yield Rejection("plugins.dirs", reason, "make the folder, or take it out", *place_)
 
 
 def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:

@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 
 import grpc
 
+from hermesd.clock import SystemClock, uuid7
 from hermesd.errors import DeniedError, DrainingError, HermesdError, InvalidRequestError
 from hermesd.model.call import Caller
 from hermesd.rpc.fault import UnauthenticatedError, reason, status_code, trailing, wire_text
-from hermesd.rpc.request_id import new_request_id
 
 _log = logging.getLogger("hermesd.rpc")
 
@@ -179,7 +179,7 @@ class Edge(grpc.aio.ServerInterceptor):
             await _abort(context, error)
         if not isinstance(error, Exception):
             raise error
-        identity = getattr(request, "request_id", "") or new_request_id()
+        identity = getattr(request, "request_id", "") or uuid7(SystemClock())
         _log.error("%s failed", method.path, exc_info=error, extra={"request_id": identity})
         code = grpc.StatusCode.INTERNAL
         text = f"internal error; the daemon's log has it under request_id {identity}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isroutine
 from types import ModuleType
 from typing import Any
 
@@ -60,6 +61,12 @@ def implemented_hooks(plugin: object, name: str) -> ModuleType:
     registers others while it is registered gets a manager of its own, which dies with it: managers are
     made anew for each instance, never changed while calls run. Raises LoadFault.
     """
+    view = ModuleType(getattr(plugin, "__name__", type(plugin).__module__))
+    for key in dir(plugin):
+        if not key.startswith("__"):
+            vars(view)[key] = getattr(plugin, key)
+    if isinstance(plugin, ModuleType) and not any(_is_hook(*each) for each in vars(view).items()):
+        return view  # most plugins have tools alone
     manager = _Hooks(PROJECT)
     manager.add_hookspecs(HookSpecs)
     try:
@@ -67,13 +74,14 @@ def implemented_hooks(plugin: object, name: str) -> ModuleType:
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise LoadFault(str(error), remedy="mend the hook's name or arguments") from None
-    view = ModuleType(getattr(plugin, "__name__", type(plugin).__module__))
-    for key in dir(plugin):
-        if not key.startswith("__"):
-            vars(view)[key] = getattr(plugin, key)
     for caller in manager.get_hookcallers(plugin) or ():
         implementations = caller.get_hookimpls()
         if len(implementations) > 1:
             file, line = place_of(implementations[-1].function)
             raise LoadFault(f"two functions implement the hook {caller.name}", file, line)
     return view
+
+
+def _is_hook(name: str, value: object) -> bool:
+    """Whether pluggy would take it for a hook, or refuse it as one: named like one, or marked."""
+    return name.startswith(f"{PROJECT}_") or (isroutine(value) and hasattr(value, f"{PROJECT}_impl"))

@@ -57,7 +57,7 @@ class Found:
     unit: str
     label: str
     origin: Origin
-    path: Path | None
+    path: Path | None = field(compare=False)  # follows from the unit, and paths are slow to compare
     fingerprint: tuple[object, ...]
     root: Path | None = None
     enabled: bool = True

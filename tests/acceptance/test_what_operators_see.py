@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.harness import Daemon, Home, cli, eventually
@@ -31,7 +32,11 @@ ASKS = "permissions: {secrets: [WORD], calls: ['text.*']}\n"
 
 
 def _plugin(daemon: Daemon, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = daemon.ctl_json("plugins", "show", name)["plugin"]
+    with daemon.client() as client:
+        answer = client.get_plugin(name).plugin
+    found: dict[str, Any] = MessageToDict(
+        answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
     return found
 
 
@@ -304,3 +309,29 @@ def test_a_tool_has_threads_for_as_many_calls_as_it_says(
     with daemon.client() as client, ThreadPoolExecutor(30) as crowd:
         results = list(crowd.map(lambda _: client.call_tool("crowd.meet_others", {}), range(30)))
     assert {each.code for each in results} == {"OK"}
+
+
+@pytest.mark.promise("SEE-13")
+def test_one_busy_thread_does_not_make_all_others_wait_and_start_up_is_collected_once(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    code = """
+    import gc
+    import sys
+    from hermesd.plugin import tool
+
+    @tool(side_effects="none")
+    def tell_tuning() -> dict:
+        return {"switch_s": sys.getswitchinterval(), "frozen": gc.get_freeze_count() > 1000}
+    """
+    home.configure(
+        trusted={
+            "near": {"follow": True},
+            "far": {"follow": True, "isolation": "process"},
+        }
+    )
+    home.plugin("near", code)
+    home.plugin("far", code)
+    daemon = serve()
+    for name in ("near", "far"):
+        assert daemon.call(f"{name}.tell_tuning") == {"switch_s": pytest.approx(0.001), "frozen": True}

@@ -53,6 +53,7 @@ async def test_a_call_ends_in_peace_before_the_close() -> None:
     assert (await call, runtime.closed) == (None, 1)
 
 
+@pytest.mark.promise("CORE-6")
 async def test_a_call_that_outlasts_the_drain_is_cut_and_told() -> None:
     runtime, flights = FakeRuntime(spec()), Flights()
     each = instance(runtime)

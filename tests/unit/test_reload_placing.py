@@ -115,6 +115,7 @@ def test_what_is_switched_off_rests_however_trusted(site: Site) -> None:
     assert runs(site)
 
 
+@pytest.mark.promise("CORE-18")
 @pytest.mark.parametrize("follow", [True, False])
 @pytest.mark.parametrize("how", ["manifest", "no manifest", "mode"])
 def test_the_last_good_content_serves_after_a_restart_too_though_the_folder_is_broken(
@@ -260,6 +261,16 @@ def test_every_limit_that_an_instance_is_made_with_makes_another_one(site: Site)
         assert run is not None
         keys.add(run.key)
     assert len(keys) == 7
+
+
+def test_a_plugin_directory_that_was_named_and_is_not_there_is_told_with_its_line(site: Site) -> None:
+    assert site.read().notices == ()
+    site.configure(dirs=[str(site.plugins), str(site.plugins / "nowhere")])
+    (told,) = site.read().notices
+    assert "nowhere does not exist" in told.reason
+    assert (told.file, told.line > 0) == (str(site.config), True)
+    (site.plugins / "nowhere").mkdir()
+    assert site.read().notices == ()
 
 
 def test_a_single_file_is_a_plugin(site: Site) -> None:
