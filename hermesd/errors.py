@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MAX_TEXT = 2000
+#: Whoever has more faults mends these first.
+MAX_REJECTIONS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """One refused input: what it is, why it was refused, where it stands and what to do.
 
-    `line` and `column` count from 1; 0 means that the place is unknown.
+    `line` and `column` count from 1; 0 means that the place is unknown. Texts are cut at 2,000 characters:
+    many rejections travel in one answer, and what a plugin raises may be of any length.
     """
 
     name: str
@@ -23,6 +28,12 @@ class Rejection:
     file: str = ""
     line: int = 0
     column: int = 0
+
+    def __post_init__(self) -> None:
+        for field in ("name", "reason", "remedy", "file"):
+            text = getattr(self, field)
+            if len(text) > MAX_TEXT:
+                object.__setattr__(self, field, text[: MAX_TEXT - 1] + "…")
 
     @property
     def place(self) -> str:
@@ -55,8 +66,13 @@ class RejectedError(HermesdError):
     def __init__(self, rejections: Sequence[Rejection]) -> None:
         if not rejections:
             raise ValueError("a RejectedError needs at least one rejection")
-        super().__init__("; ".join(str(each) for each in rejections), remedy=rejections[0].remedy)
+        super().__init__(
+            "; ".join(str(each) for each in rejections[:MAX_REJECTIONS]), remedy=rejections[0].remedy
+        )
         self.rejections = tuple(rejections)
+        if (more := len(rejections) - MAX_REJECTIONS) > 0:
+            last = Rejection(rejections[0].name, f"and {more} more", "mend the first ones, then look again")
+            self.rejections = (*self.rejections[:MAX_REJECTIONS], last)
 
 
 class ConfigError(RejectedError):

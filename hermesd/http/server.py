@@ -11,6 +11,7 @@ import uvicorn
 
 from hermesd.http.address import bind
 from hermesd.http.application import Administration, Exposition, application
+from hermesd.http.connection import HttpConnection
 
 GRACE_S = 3
 MAX_CONNECTIONS = 64
@@ -35,7 +36,7 @@ class HttpServer:
         self._listener: socket.socket | None = None
         config = uvicorn.Config(
             application(administration, metrics, metrics_open),
-            http="h11",
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             log_config=None,

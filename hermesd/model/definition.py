@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from hermesd.model.name import domain_of, nearest, tool_name_fault
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+#: Of a whole definition as JSON: lists of tools carry many.
+MAX_DEFINITION_CHARS = 128 * 1024
 EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 #: What `timeout_class` may say: the keys of the operator's defaults.timeouts_ms.
@@ -123,6 +126,9 @@ def parse_definition(
     Raises PluginError with every fault, each naming the tool and the field.
     """
     name = str(raw.get("name", ""))
+    if (size := _size(raw)) > MAX_DEFINITION_CHARS:
+        reason = f"the definition has {size} characters, and {MAX_DEFINITION_CHARS} are the most"
+        raise PluginError([Rejection(plugin, f"tool {name[:100]!r}: {reason}", "shorten it", file, line)])
     faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1])]
     schema: Schema | None = None
     try:
@@ -145,6 +151,13 @@ def parse_definition(
         )
     definition = _build(raw, version)
     return Parsed(definition, schema, tuple(_warnings(definition, budget[0])))
+
+
+def _size(raw: Mapping[str, object]) -> int:
+    try:
+        return len(json.dumps(raw, default=str))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # no JSON: whoever reads the field says which
 
 
 def _field_faults(raw: Mapping[str, object]) -> list[str]:

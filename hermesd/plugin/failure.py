@@ -10,6 +10,7 @@ from typing import Any
 from hermesd.plugin.encode import plain
 from hermesd.plugin.fault import (
     EFFECTS,
+    MAX_TRACE_CHARS,
     PLUGIN_CODES,
     ArgumentFault,
     ResultFault,
@@ -18,7 +19,6 @@ from hermesd.plugin.fault import (
 )
 
 MAX_MESSAGE_CHARS = 2000
-MAX_TRACE_CHARS = 16 * 1024
 #: An answer has room for 64 KiB beside its data.
 MAX_DETAIL_CHARS = 32 * 1024
 

@@ -12,6 +12,8 @@ from typing import Literal, get_args
 Effect = Literal["none", "done", "unknown"]
 EFFECTS = frozenset(get_args(Effect))
 
+MAX_REASON_CHARS = 2000
+MAX_TRACE_CHARS = 16 * 1024
 #: What a plugin may answer of its own; the other codes are verdicts of the daemon.
 PLUGIN_CODES = frozenset(
     {
@@ -97,7 +99,8 @@ class SchemaError(Exception):
 class LoadFault(Exception):  # noqa: N818 - a fault of the plugin, reported, not an error of ours
     """A plugin cannot be loaded. `file` is relative to the plugin's folder where it lies in it.
 
-    `line` and `column` count from 1, 0: unknown. `trace` is for the operator's log, never for a caller.
+    Both texts are cut where they are too long for a frame or an answer: what a plugin raises may be of any
+    length. `line` and `column` count from 1, 0: unknown. `trace` is for the operator alone.
     """
 
     def __init__(
@@ -111,10 +114,11 @@ class LoadFault(Exception):  # noqa: N818 - a fault of the plugin, reported, not
         trace: str = "",
     ) -> None:
         place = ":".join(str(each) for each in (file, line, column) if each) if file else ""
+        reason = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
         super().__init__(f"{place}: {reason}" if place else reason)
         self.reason = reason
         self.file = file
         self.line = line
         self.column = column
         self.remedy = remedy
-        self.trace = trace
+        self.trace = trace[-MAX_TRACE_CHARS:]

@@ -150,9 +150,11 @@ class Settling:
     def moved(self, state: ScanState) -> frozenset[str]:
         """The units in watched directories that are not as they were when they settled.
 
-        What was named though it never came to rest is left out: it would be so for ever. From any thread.
+        What was named though it never came to rest is left out: it would be so for ever. So is what lies in a
+        directory that `state` does not speak of: the configuration names it no more. From any thread.
         """
-        reported, roots = dict(self._reported), [f"{root}/" for root in dict(self._roots)]
+        reported = dict(self._reported)
+        roots = [f"{root}/" for root in dict(self._roots) if root in state.roots]
         return frozenset(
             unit
             for unit in reported.keys() | state.units.keys()

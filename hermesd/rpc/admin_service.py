@@ -45,6 +45,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         events: Events,
         tools: ToolService,
         streams: OpenStreams,
+        max_message_bytes: int,
     ) -> None:
         self._administration = administration
         self._reload = reload
@@ -52,6 +53,8 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self._events = events
         self._tools = tools
         self._streams = streams
+        #: For the items of one page.
+        self._room = max_message_bytes // 2
 
     async def GetStatus(
         self, request: admin_pb2.GetStatusRequest, context: Context
@@ -139,9 +142,11 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         known = self._plugins()
         names = [name for name in sorted(known) if request.state in ("", known[name].standing.state)]
         page, more = paging.slice_names(names, size, last)
+        plugins = paging.fitting(page, lambda name: plugin_message(known[name]), self._room)
+        more = more or len(plugins) < len(page)
         return admin_pb2.ListPluginsResponse(
-            plugins=[plugin_message(known[name]) for name in page],
-            next_page_token=paging.page_token(page[-1], question) if more else "",
+            plugins=plugins,
+            next_page_token=paging.page_token(page[len(plugins) - 1], question) if more else "",
             generation=self._registry.catalogue.generation,
         )
 

@@ -11,10 +11,14 @@ import binascii
 import json
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from hermesd.errors import InvalidRequestError
 
+MessageT = TypeVar("MessageT", bound=Message)
 DEFAULT_SIZE = 100
 MAX_SIZE = 1000
 MAX_TOKEN = 1024
@@ -56,3 +60,15 @@ def slice_names(names: Sequence[str], size: int, last: str) -> tuple[Sequence[st
     """At most `size` of the sorted `names` after `last`, and whether more follow."""
     start = bisect_right(names, last) if last else 0
     return names[start : start + size], start + size < len(names)
+
+
+def fitting(names: Sequence[str], build: Callable[[str], MessageT], room: int) -> list[MessageT]:
+    """The messages of as many of `names` as fit into `room` bytes, the first one whatever its size."""
+    built: list[MessageT] = []
+    for name in names:
+        message = build(name)
+        room -= message.ByteSize()
+        if room < 0 and built:
+            break
+        built.append(message)
+    return built

@@ -180,6 +180,7 @@ class RpcServer:
             events=backend.events,
             tools=tools,
             streams=self._streams,
+            max_message_bytes=self._limits.message_bytes,
         )
         names = (TOOL_SERVICE, ADMIN_SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME)
         handlers: Any = _GenericHandlers(server)

@@ -55,9 +55,12 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         self._messages.keep_only(catalogue.tools)
         names = [name for name, entry in catalogue.tools.items() if self._asked_for(entry, request)]
         page, more = paging.slice_names(names, size, last)
+        room = self._max_data_bytes // 2
+        tools = paging.fitting(page, lambda name: self._message(catalogue.tools[name]), room)
+        more = more or len(tools) < len(page)
         return tool_pb2.ListToolsResponse(
-            tools=[self._message(catalogue.tools[name]) for name in page],
-            next_page_token=paging.page_token(page[-1], question) if more else "",
+            tools=tools,
+            next_page_token=paging.page_token(page[len(tools) - 1], question) if more else "",
             generation=catalogue.generation,
             tokens=self._messages.tokens(catalogue.tools[name] for name in names),
         )

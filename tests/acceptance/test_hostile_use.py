@@ -237,3 +237,26 @@ def test_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
         assert told.returncode == 1
         assert b"Traceback" not in told.stderr
         assert b"cannot be written" in told.stderr
+
+
+@pytest.mark.promise("HOS-2")
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_plugin_that_fails_with_megabytes_of_text_is_told_like_any_other(
+    home: Home, serve: Callable[..., Daemon], isolation: str
+) -> None:
+    home.follow("loud", "louder", isolation=isolation)
+    home.plugin("loud", "raise ValueError('x' * 20_000_000)\n")
+    home.plugin("louder", "def hermesd_startup():\n    raise ValueError('x' * 20_000_000)\n")
+    daemon = serve()
+    for words in (("status",), ("plugins", "list"), ("reload",), ("plugins", "show", "loud")):
+        told = daemon.ctl(*words)
+        assert "larger than max" not in told.stderr
+        assert len(told.stdout) < 100_000
+    for name in ("loud", "louder"):
+        shown = eventually(
+            lambda name=name: (
+                (found := daemon.ctl_json("plugins", "show", name)["plugin"])["rejections"] and found
+            ),
+            what="the rejection",
+        )
+        assert "ValueError" in shown["rejections"][0]["reason"]

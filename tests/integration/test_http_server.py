@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hermesd.errors import LockedError
-from hermesd.http.server import HttpServer
+from hermesd.http import connection
+from hermesd.http.server import MAX_CONNECTIONS, HttpServer
 from hermesd.telemetry.exposition import CONTENT_TYPE
 from hermesd.telemetry.metric import Metrics
 
@@ -163,3 +164,30 @@ async def test_a_cancelled_server_frees_its_address() -> None:
     host, _, port = address.rpartition(":")
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0
+
+
+@pytest.mark.promise("HOS-10")
+async def test_silent_connections_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REQUEST_S", 0.3)
+    async with serving(Daemon()) as server:
+        host, _, port = server.address.rpartition(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(MAX_CONNECTIONS)]
+        silent[0][1].write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n")  # and never the end of it
+        for reader, _ in silent:
+            assert await reader.read() == b""
+        assert (await get(server, "/healthz"))[0] == 200
+        for _, writer in silent:
+            writer.close()
+
+
+@pytest.mark.promise("HOS-10")
+async def test_a_connection_that_goes_on_asking_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REQUEST_S", 0.4)
+    async with serving(Daemon()) as server:
+        host, _, port = server.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in range(6):
+            writer.write(f"GET /healthz HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode())
+            assert b"200 OK" in await reader.readuntil(b'{"alive":true}')
+            await asyncio.sleep(0.2)
+        writer.close()

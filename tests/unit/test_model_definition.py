@@ -99,3 +99,10 @@ def test_the_digest_changes_with_every_field(field: str) -> None:
 
 def test_equal_definitions_have_equal_digests() -> None:
     assert parse(**OTHER).digest == parse(**dict(reversed(OTHER.items()))).digest
+
+
+@pytest.mark.promise("HOS-2")
+def test_a_definition_that_would_fill_an_answer_is_refused():
+    raw = {"name": "orders.query_status", "when_to_use": "x" * 200_000}
+    with pytest.raises(PluginError, match=r"has 2000\d\d characters"):
+        parse_definition(raw, plugin="orders", version="1.0.0")

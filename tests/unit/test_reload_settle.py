@@ -282,3 +282,10 @@ def test_what_never_comes_to_rest_is_taken_as_it_is() -> None:
     assert settling.moved(state(version + 1)) == frozenset()
     settled_at(settling, state(version + 2), now + 1)
     assert settling.moved(state(version + 3)) == {UNIT}, "it has come to rest since"
+
+
+@pytest.mark.promise("HOS-9")
+def test_what_lay_in_a_directory_that_is_configured_no_more_has_not_moved() -> None:
+    settling = machine(state(1))
+    assert settling.moved(ScanState()) == frozenset()
+    assert settling.moved(gone()) == {UNIT}

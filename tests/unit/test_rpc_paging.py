@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesd.api.v1 import tool_pb2
 from hermesd.errors import InvalidRequestError
 from hermesd.rpc import paging
 
@@ -63,3 +64,14 @@ def test_the_page_size_has_a_default_and_a_ceiling(asked: int, given_: int):
 def test_a_negative_page_size_is_refused():
     with pytest.raises(InvalidRequestError):
         paging.page_size(-1)
+
+
+@pytest.mark.promise("HOS-2")
+def test_a_page_ends_where_an_answer_is_full_and_has_one_item_at_least():
+    def build(name: str) -> tool_pb2.Tool:
+        return tool_pb2.Tool(name=name, description="x" * 1000)
+
+    names = ["a", "b", "c"]
+    assert [each.name for each in paging.fitting(names, build, 2500)] == ["a", "b"]
+    assert [each.name for each in paging.fitting(names, build, 1)] == ["a"]
+    assert paging.fitting([], build, 1) == []
