@@ -11,7 +11,7 @@ import uvloop
 
 from benchmarks.figure import Figure, median
 from benchmarks.load import PAYLOAD
-from hermesd.clock import SystemClock
+from hermesd.clock import Clock, SystemClock, uuid7
 from hermesd.daemon.listener import CallListener
 from hermesd.model.call import Caller, CallRequest, Code, Outcome
 from hermesd.model.definition import parse_definition
@@ -86,17 +86,17 @@ async def _measure(directory: Path) -> list[float]:
         registry.commit({"noop": {name: entry}})
         observer = CallListener(metrics, plugin_log, EventLog(clock))
         dispatcher = Dispatcher(registry, Flights(), CallPolicy(), observer, clock)
-        return [await _round(dispatcher) for _ in range(ROUNDS)]
+        return [await _round(dispatcher, clock) for _ in range(ROUNDS)]
     finally:
         plugin_log.close()
 
 
-async def _round(dispatcher: Dispatcher) -> float:
+async def _round(dispatcher: Dispatcher, clock: Clock) -> float:
     caller = Caller("operator", "operator")
     arguments = f'{{"text": "{PAYLOAD}"}}'
     began = time.perf_counter()
     for _ in range(COUNT):
-        request = CallRequest("noop.say_text", arguments, dispatcher.new_request_id(), caller)
+        request = CallRequest("noop.say_text", arguments, uuid7(clock), caller)
         result = await dispatcher.call(request)
         if result.code is not Code.OK:
             raise RuntimeError(f"the call answered {result.code}: {result.message}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 
 import click
 
@@ -19,6 +22,9 @@ LAZY = {
     "ctl": Lazy("hermesd.ctl.group:ctl", "Talk to a running daemon."),
 }
 
+#: The daemon has stopped in good order by then: nothing is lost with what is still running.
+LAST_S = 2.0
+
 cli = RootGroup(
     name="hermesd",
     lazy=LAZY,
@@ -30,10 +36,41 @@ click.version_option(__version__, "--version", prog_name="hermesd", message="%(p
 def main() -> None:
     """Run one command; never returns. Exit status: 0 done, 1 failed, 2 usage, 3 unreachable, 4 not allowed,
     5 confirmation required, 130 interrupted."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A path or a message that the terminal's encoding cannot show must not end the command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # real streams have it
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as end:
+        if "hermesd.daemon" in sys.modules:
+            _bound_the_end(end.code if isinstance(end.code, int) else 1)
+        raise
+
+
+def _open_closed_streams() -> None:
+    """Whoever starts us with a standard stream closed gets an empty one: else the next file that is opened,
+    a socket or a database, would take its number, and every print would write into it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    # Python has no object for a stream that was closed.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(("stdin", "stdout", "stderr").index(name), mode, closefd=False))  # noqa: SIM115
+
+
+def _bound_the_end(status: int) -> None:
+    """Exit handlers and threads that plugins left behind may end in peace, but not keep the process."""
+
+    def end() -> None:
+        time.sleep(LAST_S)
+        os._exit(status)
+
+    threading.Thread(target=end, name="hermesd-end", daemon=True).start()
 
 
 if __name__ == "__main__":

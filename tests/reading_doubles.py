@@ -46,8 +46,18 @@ class Site:
         self.configure()
         self.restart()
 
-    def configure(self, *, secrets: dict[str, str] | None = None, **plugins: Any) -> None:
-        value = {"plugins": {"dirs": [str(self.plugins)], **plugins}, "secrets": secrets or {}}
+    def configure(
+        self,
+        *,
+        secrets: dict[str, str] | None = None,
+        defaults: dict[str, Any] | None = None,
+        **plugins: Any,
+    ) -> None:
+        value = {
+            "plugins": {"dirs": [str(self.plugins)], **plugins},
+            "secrets": secrets or {},
+            "defaults": defaults or {},
+        }
         self.config.write_text(yaml.safe_dump(value, allow_unicode=True), encoding="utf-8")
 
     def follow(self, *names: str) -> None:

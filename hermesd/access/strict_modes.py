@@ -113,14 +113,18 @@ def _fault(
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not writable or (sticky and status.st_mode & stat.S_ISVTX):
         return None
-    if not status.st_mode & stat.S_IWOTH and _is_private_group(status) and not _has_acl(path):
+    if not status.st_mode & stat.S_IWOTH and has_private_group(path, status):
         return None
     whom = "its group" if not status.st_mode & stat.S_IWOTH else "everybody"
     return UnsafeMode(path, f"{path} is writable by {whom}", f"chmod go-w {shlex.quote(str(path))}")
 
 
+def has_private_group(path: Path, status: os.stat_result) -> bool:
+    """Whether nobody but its owner, may write there as the group: the test of Debian's sshd."""
+    return _is_private_group(status) and not _has_acl(path)
+
+
 def _is_private_group(status: os.stat_result) -> bool:
-    """Whether nobody but the owner, an ordinary user, can be in the group: the test of Debian's sshd."""
     if status.st_uid == 0:
         return False
     try:

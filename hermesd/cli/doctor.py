@@ -78,19 +78,20 @@ def read_setting(
     configuration = path = None
     try:
         path = find_config(config, environ, is_root)
-        configuration = load_configuration(path, environ=environ, overrides={})
+        usual = {"plugins.dirs": list(places.plugin_dirs(config, environ, is_root))}
+        configuration = load_configuration(path, environ=environ, defaults=usual)
     except RejectedError as error:
         faults = tuple(str(each) for each in error.rejections)
     except (HermesdError, OSError) as error:
         faults = (str(error),)
     configured = configuration.data_dir if configuration else None
-    usual = places.listen_address(environ, is_root)
+    address = places.listen_address(environ, is_root)
     return Setting(
         path or config,
         configuration,
         faults,
         data_dir or configured or places.data_dir(environ, is_root),
-        (configuration.server.listen if configuration else ()) or ((usual,) if usual else ()),
+        (configuration.server.listen if configuration else ()) or ((address,) if address else ()),
     )
 
 
@@ -103,6 +104,11 @@ def examine(setting: Setting, uid: int) -> Iterator[Finding]:
     )
     yield from _files(setting, uid)
     answer, fault, remedy = _ask_daemon(setting)
+    if not setting.listen:
+        fault = "nothing says where to listen"
+        yield Finding(
+            "address", "fail", fault, "set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH"
+        )
     for address in _addresses(setting):
         yield examination.check_listener(_listener(address, answer))
     yield examination.check_daemon(answer, fault, remedy)

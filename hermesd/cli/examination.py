@@ -34,13 +34,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """What is known of a path: None for `mode` means that it does not exist. Uids are numbers."""
+    """What is known of a path: None for `mode` means that it does not exist. Uids are numbers.
+
+    `private_group`: nobody but the owner is in its group.
+    """
 
     path: Path
     mode: int | None
     uid: int = 0
     writable: bool = False
     readable: bool = True
+    private_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ def check_not_writable_by_others(check: str, facts: PathFacts, uid: int) -> Find
         return Finding(
             check, "fail", f"{facts.path} belongs to uid {facts.uid}", f"chown it to root or to uid {uid}"
         )
-    if facts.mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.mode & stat.S_ISVTX:
+    others = stat.S_IWOTH if facts.private_group else stat.S_IWGRP | stat.S_IWOTH
+    if facts.mode & others and not facts.mode & stat.S_ISVTX:
         return Finding(
             check,
             "fail",

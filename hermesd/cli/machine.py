@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import hermesd
+from hermesd.access.strict_modes import has_private_group
 from hermesd.cli.examination import PathFacts
 
 
@@ -48,6 +49,7 @@ def path_facts(path: Path) -> PathFacts:
         status.st_uid,
         writable=os.access(path, os.W_OK | os.X_OK),
         readable=os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK),
+        private_group=has_private_group(path, status),
     )
 
 

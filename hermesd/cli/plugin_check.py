@@ -15,8 +15,9 @@ from hermesd.terminal.screen import Screen
 @click.command(
     help="""Load the plugin at PATH as the daemon would, and lint its tools.
 
-PATH is a folder with plugin.yaml or a single .py file. A plugin that is not trusted is only read, unless you
-say with --trust that its code may run here. With --call the examples of tools without side effects are run.
+PATH is a folder with plugin.yaml or a single .py file. A plugin that is not trusted is linted without being
+run, unless you say with --trust that its code may run here. With --call the examples of tools without side
+effects are run.
 Exit status 1 when the plugin would be rejected; warnings alone are no failure.""",
     short_help="Load a plugin as the daemon would, and lint it.",
 )

@@ -35,5 +35,5 @@ def new(name: str, folder: Path) -> None:
     screen = Screen.of_process(os.environ)
     for path in write_new_folder(folder / name, plugin_files(name)):
         screen.line(str(path))
-    screen.note(f"next: hermesd plugin check {folder / name} --call")
+    screen.note(f"next: hermesd plugin check {folder / name} --trust --call")
     screen.note(f"then put the folder into a plugin folder and say: hermesd ctl plugins trust {name}")

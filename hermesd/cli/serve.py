@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ Command-line flags win over the configuration.""",
     help="Address instead of server.listen: unix:PATH or HOST:PORT; may be repeated.",
 )
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), help="How log lines look; text on a terminal."
+    "--log-format", type=click.Choice(["text", "json"]), help="How log lines look; text when nothing is said."
 )
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), help="The least level that is logged."
@@ -43,6 +44,10 @@ def serve(
     log_level: str | None,
 ) -> int:
     """Returns the daemon's own exit status."""
+    # Until the daemon answers them, these two ask for what its start does anyway; by default they would
+    # end it. Handlers, not SIG_IGN, which children would inherit.
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda *_: None)
     # The daemon's modules cost 300 ms and more: `--help` and a usage error do not pay for them.
     from hermesd.daemon import run  # noqa: PLC0415
 

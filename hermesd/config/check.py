@@ -105,7 +105,8 @@ class Check:
         self._wrong(here, f"unknown key {name[:MAX_NAME]!r}", remedy)
 
     def _not_in_this_build(self, key: Key, path: PathParts) -> None:
-        reason = f"{dotted(path)} has no effect: this build does not have {key.deferred} yet"
+        still = f" but that {key.still}" if key.still else ""
+        reason = f"{dotted(path)} has no effect{still}: this build does not have {key.deferred} yet"
         self.result.warnings.append(KeyFault(path, reason, "leave it for a later build, or remove it"))
 
     def _wrong(self, path: PathParts, problem: str, remedy: str) -> None:

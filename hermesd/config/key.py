@@ -18,9 +18,10 @@ NameRule = Callable[[str], str | None]
 class Key:
     """`path` is dotted; `*` stands for any name. `kind` None: a section, which has rows below it.
 
-    `deferred` names the feature that this build lacks. `shown` is the default as the reference prints it.
-    `short`: the key below that a value other than a mapping stands for. `lenient`: unknown keys below are
-    warnings. `joins`: lists of several files are put one after the other. `name_fault` checks a name of `*`.
+    `deferred` names the feature that this build lacks, `still` what the key does all the same. `shown` is the
+    default as the reference prints it. `short`: the key below that a value other than a mapping stands for.
+    `lenient`: unknown keys below are warnings. `joins`: lists of several files are put one after the other.
+    `name_fault` checks a name of `*`.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Key:
     default: object = None
     shown: str = ""
     deferred: str = ""
+    still: str = ""
     secret: bool = False
     short: str = ""
     lenient: bool = False

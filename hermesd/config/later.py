@@ -76,15 +76,24 @@ _SERVER = (
     ),
 )
 
-_UNTRUSTED = _rows(
-    "sandboxes for untrusted plugins",
-    {
-        "plugins.untrusted": (None, ""),
-        "plugins.untrusted.*": (None, ""),
-        "plugins.untrusted.*.isolation": (Choice(("call", "container")), "container"),
-        "plugins.untrusted.*.image": (TEXT, ""),
-        "plugins.untrusted.*.grant": (Grant(), ""),
-    },
+_UNTRUSTED = (
+    Key(
+        "plugins.untrusted",
+        None,
+        "live",
+        "Sandboxes for untrusted plugins. What it names cannot be trusted, with `ctl` neither.",
+        deferred="sandboxes for untrusted plugins",
+        still="what it names is never trusted",
+    ),
+    *_rows(
+        "sandboxes for untrusted plugins",
+        {
+            "plugins.untrusted.*": (None, ""),
+            "plugins.untrusted.*.isolation": (Choice(("call", "container")), "container"),
+            "plugins.untrusted.*.image": (TEXT, ""),
+            "plugins.untrusted.*.grant": (Grant(), ""),
+        },
+    ),
 )
 
 _DISPATCH = (

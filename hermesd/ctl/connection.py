@@ -43,6 +43,9 @@ def connect(ctx: click.Context) -> Iterator[tuple[Client, Screen]]:
     try:
         with _client(flags) as client:
             yield client, screen
+    except UnicodeEncodeError as error:
+        # A shell hands bytes over; what is no UTF-8 among them cannot travel.
+        raise click.UsageError(f"{error.object[:100]!r} is no UTF-8") from None
     except (UnreachableError, ConnectionLostError) as error:
         raise Failure(error.message, error.remedy, ExitStatus.UNREACHABLE) from error
     except NotAllowedError as error:

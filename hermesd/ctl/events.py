@@ -8,7 +8,7 @@ import click
 
 from hermesd.api.v1 import admin_pb2
 from hermesd.ctl.connection import connect
-from hermesd.ctl.flag import CtlCommand
+from hermesd.ctl.flag import MAX_INT64, CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.model.text import pairs
 from hermesd.terminal.screen import Screen
@@ -30,7 +30,7 @@ With --json one document a line; the first is `started`.""",
     show_default=True,
     help="How many of the last events.",
 )
-@click.option("--after-seq", type=click.IntRange(0), help="Resume after this event instead.")
+@click.option("--after-seq", type=click.IntRange(0, MAX_INT64), help="Resume after this event instead.")
 @click.pass_context
 def events(ctx: click.Context, follow: bool, lines: int, after_seq: int | None) -> None:
     recent = None if after_seq is not None else lines

@@ -12,6 +12,9 @@ import click
 from hermesd.terminal.command import CONTEXT_SETTINGS, LazyGroup
 
 _META = "hermesd.ctl."
+#: What the API's numbers hold.
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

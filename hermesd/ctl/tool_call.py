@@ -13,7 +13,7 @@ from hermesd.api.v1 import tool_pb2
 from hermesd.ctl.arguments import arguments_json
 from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
-from hermesd.ctl.flag import CtlCommand
+from hermesd.ctl.flag import MAX_INT32, CtlCommand
 from hermesd.ctl.message import message_json
 from hermesd.model.handover import model_name
 from hermesd.terminal.exit_status import ExitStatus
@@ -60,7 +60,7 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.argument("words", nargs=-1, metavar="[key=value | key:=JSON]...")
 @click.option("--args", metavar="JSON", help="All arguments as one JSON object, @FILE or - for stdin.")
 @click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
-@click.option("--timeout-ms", type=click.IntRange(1), help="Bound of the whole call.")
+@click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")
 @click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
 @click.option("--stream", is_flag=True, help="Show progress and log lines on the way.")
 @click.pass_context

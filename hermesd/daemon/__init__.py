@@ -139,7 +139,8 @@ def _addresses(configuration: Configuration) -> tuple[str, ...]:
     found = listen_address(os.environ, os.geteuid() == 0)
     if found is None:
         raise HermesdError(
-            "nothing says where to listen", remedy="give --listen unix:PATH, or set XDG_RUNTIME_DIR"
+            "nothing says where to listen",
+            remedy="set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH",
         )
     return (found,)
 

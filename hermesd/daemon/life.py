@@ -50,6 +50,7 @@ from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
 from hermesd.systemd.watchdog import keep_alive
 from hermesd.telemetry.event import EventLog
+from hermesd.telemetry.guard import LogGuard
 from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.metric import Metrics
 from hermesd.telemetry.plugin_log import PluginLog
@@ -116,6 +117,7 @@ class Daemon:
             served=self._served,
             executor=self._executor,
             unsettled=self._unsettled,
+            moved=self._moved,
             notices=self._restart_notices,
             files=self._files_of,
             looked=self._scans,
@@ -138,7 +140,8 @@ class Daemon:
         self._watching = False
         self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
         self._rpc: RpcServer | None = None
-        self._lag = LoopLag(clock, self._metrics.loop_lag, lagged=self._lagged)
+        self._lag = LoopLag(clock, self._loop_ran, lagged=self._lagged)
+        self._log_guard = LogGuard()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
@@ -149,6 +152,7 @@ class Daemon:
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
+            self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 administration = self._administration(reloader)
@@ -240,6 +244,7 @@ class Daemon:
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
+            denied=self._metrics.denied,
         )
 
     async def _start_http(
@@ -253,7 +258,7 @@ class Daemon:
             self._boot.server.http,
             administration=administration,
             metrics=Exposition(self._metrics, administration.children, self._desk),
-            metrics_open=self._boot.telemetry.metrics_open,
+            metrics_open=lambda: self._configuration.telemetry.metrics_open,
         )
         http.bind()
         tasks.create_task(http.run(), name="http")
@@ -359,6 +364,12 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        plugins = plan.configuration.plugins
+        self._watcher.tune(
+            rescan_s=plugins.rescan_s,
+            settle_s=plugins.settle_ms / 1000,
+            unsettled_s=plugins.unsettled_s,
+        )
 
     def _sources(self, configuration: Configuration) -> Sequence[Source]:
         plugins = configuration.plugins
@@ -401,6 +412,9 @@ class Daemon:
     def _state(self, scans: Sequence[Scan]) -> ScanState:
         return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
 
+    def _moved(self, scans: Sequence[Scan]) -> frozenset[str]:
+        return self._watcher.moved(self._state(scans)) if self._watching else frozenset()
+
     async def _unsettled(self, patient: bool) -> frozenset[str]:
         if not self._watching:
             return frozenset()
@@ -414,6 +428,13 @@ class Daemon:
             self._events.emit("watcher_recovered", "")
         else:
             self._events.emit("watcher_degraded", "", reason)
+
+    def _loop_ran(self, lag_s: float) -> None:
+        """Twice a second."""
+        self._metrics.loop_lag(lag_s)
+        if changed := self._log_guard.restore():
+            told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
+            self._events.emit("log_restored", "", told)
 
     def _lagged(self, seconds: float) -> None:
         suspects = sorted(

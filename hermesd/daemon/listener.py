@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from hermesd.config.configuration import Configuration
 from hermesd.errors import Rejection
@@ -128,7 +129,9 @@ class ReloadListener:
         self._config_digest = ""
 
     def planned(self, plan: Plan) -> None:
-        self._dispatcher.policy = call_policy(plan.configuration)
+        # The size of a message is the transport's, which keeps what it was started with.
+        largest = self._dispatcher.policy.max_result_bytes
+        self._dispatcher.policy = replace(call_policy(plan.configuration), max_result_bytes=largest)
         if plan.configuration.digest != self._config_digest:
             self._config_digest = plan.configuration.digest
             files = [str(path) for path in plan.configuration.files]

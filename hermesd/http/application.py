@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from starlette.applications import Starlette
@@ -34,8 +34,10 @@ class Exposition(Protocol):
         ...
 
 
-def application(administration: Administration, metrics: Exposition, metrics_open: str) -> Starlette:
-    """The routes. `metrics_open` "loopback" lets clients on this machine read the metrics unidentified."""
+def application(
+    administration: Administration, metrics: Exposition, metrics_open: Callable[[], str]
+) -> Starlette:
+    """The routes. `metrics_open()`: "loopback" lets clients on this machine read metrics unidentified."""
 
     async def healthz(_: Request) -> Response:
         alive = administration.alive()
@@ -46,7 +48,7 @@ def application(administration: Administration, metrics: Exposition, metrics_ope
         return JSONResponse({**body, "ready": ready}, status_code=200 if ready else 503)
 
     async def scrape(request: Request) -> Response:
-        if metrics_open != "loopback":
+        if metrics_open() != "loopback":
             return _unidentified("set telemetry.metrics_open: loopback to open them to this machine")
         if not is_local(request):
             return _unidentified("scrape from this machine, directly and by its loopback address")

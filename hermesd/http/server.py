@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -24,7 +24,12 @@ class HttpServer:
     """
 
     def __init__(
-        self, address: str, *, administration: Administration, metrics: Exposition, metrics_open: str
+        self,
+        address: str,
+        *,
+        administration: Administration,
+        metrics: Exposition,
+        metrics_open: Callable[[], str],
     ) -> None:
         self._wanted = address
         self._listener: socket.socket | None = None

@@ -14,12 +14,15 @@ from hermesd.plugin.fault import LoadFault
 
 HOOKS = (
     "hermesd_tools",
-    "hermesd_resources",
-    "hermesd_prompts",
     "hermesd_startup",
     "hermesd_shutdown",
     "hermesd_shared",
     "hermesd_unavailable",
+)
+#: Hooks that nobody calls yet. One that guards calls must not seem to work: what implements them is refused.
+LATER = (
+    "hermesd_resources",
+    "hermesd_prompts",
     "hermesd_before_call",
     "hermesd_after_call",
     "hermesd_embedder",
@@ -55,7 +58,10 @@ def hookimpl(
     hookwrapper: bool = False,
     wrapper: bool = False,
 ) -> Any:
-    """Mark a function as a hook. `specname`: the hook's name when the function is called otherwise."""
+    """Mark a function as a hook. `specname`: the hook's name when the function is called otherwise.
+
+    `optionalhook`: the plugin can do without it where the build does not have that hook.
+    """
     options = {
         "hookwrapper": hookwrapper,
         "wrapper": wrapper,
@@ -85,7 +91,9 @@ def hooks_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
             continue
         hook = str((options or {}).get("specname") or name) if marked else name
         if hook not in HOOKS:
-            raise _unknown(hook, value)
+            if options is not None and marked and options.get("optionalhook"):
+                continue
+            raise unknown_hook(hook, value)
         if found.setdefault(hook, value) is not value:
             raise LoadFault(f"two functions implement the hook {hook}", *place_of(value))
     return found
@@ -105,7 +113,14 @@ def place_of(function: Any) -> tuple[str, int]:
     return relative_file(code.co_filename, str(getattr(function, "__module__", ""))), code.co_firstlineno
 
 
-def _unknown(hook: str, function: Any) -> LoadFault:
+def unknown_hook(hook: str, function: Any) -> LoadFault:
+    """The fault of a function that implements a hook which is none, or none of this build."""
+    if hook in LATER:
+        reason, remedy = (
+            f"this build does not have the hook {hook}",
+            "remove it, or mark it optionalhook=True",
+        )
+        return LoadFault(reason, *place_of(function), remedy=remedy)
     import difflib  # noqa: PLC0415 - only needed for the message
 
     near = difflib.get_close_matches(hook, HOOKS, n=1)

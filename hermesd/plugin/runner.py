@@ -200,7 +200,9 @@ class Runner:
 
     def _load(self, head: Head, body: bytes) -> None:
         plugin = Plugin(head, json.loads(body), self._log)
-        self._max_threads = int(head["max_concurrency"]) + 1
+        # A tool that says how many of its calls run at once has threads for them.
+        asked = (int(each.raw.get("max_concurrency") or 0) for each in plugin.tools.values())
+        self._max_threads = max(int(head["max_concurrency"]), *asked, 0) + 1
         self._plugin = plugin
         gc.collect()
         gc.freeze()

@@ -25,6 +25,7 @@ from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import canonical_json
 from hermesd.model.lint import lint
+from hermesd.model.outline import outline
 from hermesd.model.status import PluginStatus
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.owner import Owner
@@ -104,7 +105,8 @@ async def check_plugin(
         return CheckReport(rejected=error.rejections)
     directory = _directory(configuration, environ)
     async with _workshop(configuration, directory, lambda _: (_OneUnit(Path(path)),)) as workshop:
-        return _alone(await workshop.report(call=call, trust=trust), configuration)
+        report = await workshop.report(call=call, trust=trust, alone=True)
+        return _alone(report, configuration)
 
 
 def _alone(report: CheckReport, configuration: Configuration) -> CheckReport:
@@ -158,7 +160,8 @@ class _Workshop:
         self._configuration = configuration
         self._lines: list[Rejection] = []
 
-    async def report(self, *, call: bool, trust: bool = False) -> CheckReport:
+    async def report(self, *, call: bool, trust: bool = False, alone: bool = False) -> CheckReport:
+        """`alone`: an author asks about one plugin, so that what trust would bring to light is rejected."""
         plan = await self._reading.read(patient=False)
         if trust:
             plan = await self._trusting(plan)
@@ -183,7 +186,9 @@ class _Workshop:
             elif outcome is not None and goal.run is not None:
                 owner.arrived(None, goal.run, goal.located(_rejections(name, outcome)))
             else:
-                warnings.extend(_unrun(goal))
+                found, faults = self._unrun(goal)
+                warnings.extend(found)
+                (rejected if alone else warnings).extend(faults)
             rejected.extend(owner.rejections)
             owners.append(owner)
         instances = [each for each in made.values() if isinstance(each, Instance)]
@@ -192,7 +197,9 @@ class _Workshop:
         plugins = tuple(owner.status(0) for owner in owners)
         for instance in instances:
             await instance.runtime.close()
-        return CheckReport(tuple(rejected), (*warnings, *self._lines), plugins)
+        # What a worker says of its own failure stands in the rejection, with its place.
+        lines = [said for said in self._lines if not any(each.reason in said.reason for each in rejected)]
+        return CheckReport(tuple(rejected), (*warnings, *lines), plugins)
 
     async def _trusting(self, plan: Plan) -> Plan:
         """The plan as it would be if each folder were trusted as it is, in a process of its own."""
@@ -222,6 +229,24 @@ class _Workshop:
             return
         for parsed in instance.tools.values():
             yield from lint(parsed.definition, description_chars=budget, file=goal.path)
+
+    def _unrun(self, goal: Goal) -> tuple[Sequence[Rejection], Sequence[Rejection]]:
+        """What can be said of a plugin whose code does not run here: (warnings, faults of the code)."""
+        if goal.idle is None:
+            return (), ()
+        said = [Rejection(goal.name, f"was not run: {goal.idle.reason}", goal.idle.remedy, goal.path)]
+        budget = self._configuration.defaults.description_chars.warn
+        for definition in goal.idle.tools:
+            said.extend(lint(definition, description_chars=budget, file=goal.path))
+        content = self._reading.content_of(goal)
+        if content is None or goal.idle.tools:
+            return said, ()
+        names = [each.path for each in content.files if each.path.endswith(".py")]
+        read = outline({name: (content.root / name).read_bytes() for name in names}, goal.name, goal.version)
+        for each in read.tools:
+            lints = lint(each.definition, description_chars=budget, file=each.file, line=each.line)
+            said.extend(goal.located(lints))
+        return said, goal.located(read.faults)
 
     async def _examples(self, instances: Sequence[Instance]) -> list[Rejection]:
         """Run the examples of tools without side effects through the dispatcher, as a caller would."""
@@ -324,12 +349,3 @@ def _rejections(name: str, outcome: object) -> Sequence[Rejection]:
     if isinstance(outcome, PluginError):
         return outcome.rejections
     return (Rejection(name, f"could not be prepared: {type(outcome).__name__}: {outcome}"),)
-
-
-def _unrun(goal: Goal) -> Iterable[Rejection]:
-    """What can be said of a plugin whose code does not run here."""
-    if goal.idle is None:
-        return
-    yield Rejection(goal.name, f"was not run: {goal.idle.reason}", goal.idle.remedy, goal.path)
-    for definition in goal.idle.tools:
-        yield from lint(definition, file=goal.path)

@@ -72,10 +72,11 @@ class Goal:
     permissions: Mapping[str, object] = field(default_factory=dict)
 
     def located(self, rejections: Iterable[Rejection]) -> tuple[Rejection, ...]:
-        """The same, with the operator's own path of each file instead of its place within the plugin."""
+        """The same, by the plugin's name (not a tool's), with the operator's own path of each file."""
         folder = os.path.dirname(self.path) if self.origin == Origin.FILE else self.path
         return tuple(
-            replace(each, file=os.path.join(folder, each.file)) if each.file else each for each in rejections
+            replace(each, name=self.name, file=os.path.join(folder, each.file) if each.file else "")
+            for each in rejections
         )
 
 

@@ -133,6 +133,7 @@ class Hints:
             self._stop()
             return _LIMITS.get(error.errno or 0, str(error))
         self._targets = targets
+        _name_threads()
         return None
 
     def close(self) -> None:
@@ -165,6 +166,13 @@ class Hints:
             self._told = True
         if tell:
             self._on_hint()
+
+
+def _name_threads() -> None:
+    """So that a list of threads says whose these are: watchdog leaves its own without names."""
+    for thread in threading.enumerate():
+        if type(thread).__module__.startswith("watchdog."):
+            thread.name = "hermesd-inotify"
 
 
 def _quieten_watchdog() -> None:

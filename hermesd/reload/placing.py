@@ -26,6 +26,7 @@ from hermesd.store.grants import Grants, PluginGrant
 
 #: Beyond its deadline a call has this long to end by itself before its thread counts as stray.
 GRACE_S = 1.0
+LIMITS = ("max_concurrency", "prepare_timeout_s", "close_timeout_s", "max_stray_threads", "idle_stop_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Look:
     content: Content | None
     unsafe: UnsafeMode | None
     rejections: tuple[Rejection, ...] = ()
+    #: The version of an installed package beside the one that is loaded: a process imports it once.
+    installed: str = ""
 
     @property
     def digest(self) -> str:
@@ -45,7 +48,8 @@ class Look:
         if self.content is not None:
             return self.content.digest
         found = self.found
-        return f"{found.distribution}=={found.version}" if found.origin is Origin.ENTRY_POINT else ""
+        is_installed = found.origin is Origin.ENTRY_POINT and self.manifest is not None
+        return f"{found.distribution}=={found.version}" if is_installed else ""
 
 
 class Stores(Protocol):
@@ -100,6 +104,11 @@ class Placing:
         except PluginError as error:
             return replace(self.base, rejections=(*self.base.rejections, *error.rejections))
         awaiting = (placement.reason, placement.remedy) if placement.reason else None
+        if self.look.installed:
+            reason = (
+                f"restart required: {self.look.installed} is installed, {self.look.found.version} is loaded"
+            )
+            awaiting = (reason, "restart hermesd")
         return replace(
             self.base, run=run, fallback=self._fallback(run, trust, placement, grant), awaiting=awaiting
         )
@@ -163,10 +172,10 @@ class Placing:
         spec = self._spec(manifest, digest, root, settings=settings, secrets=secrets)
         sealed = {each: hashlib.sha256(value.encode()).hexdigest() for each, value in secrets.items()}
         budget = self.configuration.defaults.description_chars
-        key = digest_of(
-            [digest, where, settings, sealed, permissions.calls, spec.max_stray_threads, budget.max]
-        )
         granted = permissions.as_json()
+        # Every number that an instance is made with: a live setting holds for what runs already, too.
+        limits = [getattr(spec, each) for each in LIMITS]
+        key = digest_of([digest, where, settings, sealed, granted, limits, budget.warn, budget.max])
         return Run(spec, where, key, permissions.calls, manifest.exclusive, budget, granted)
 
     def _permissions(self, manifest: Manifest, grant: PluginGrant) -> Permissions:
@@ -197,7 +206,7 @@ class Placing:
             tools=manifest.tools,
             settings=settings,
             secrets=secrets,
-            max_concurrency=self.configuration.defaults.max_concurrency,
+            max_concurrency=max(self.configuration.defaults.max_concurrency, *_asked_at_once(manifest), 0),
             prepare_timeout_s=limits.prepare_timeout_s,
             close_timeout_s=limits.close_timeout_s,
             max_stray_threads=limits.max_stray_threads,
@@ -218,3 +227,9 @@ class Placing:
             except PluginError:
                 continue  # told when the plugin is to run; what cannot be listed need not be
         return tuple(tools)
+
+
+def _asked_at_once(manifest: Manifest) -> list[int]:
+    """How many calls at once the manifest's own definitions ask for; what is no number is refused later."""
+    asked = [each.get("max_concurrency") for each in manifest.tools or ()]
+    return [each for each in asked if isinstance(each, int)]

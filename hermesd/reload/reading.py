@@ -17,11 +17,12 @@ from hermesd.access.strict_modes import unsafe_mode
 from hermesd.config.configuration import Configuration
 from hermesd.config.manifest import Manifest, python_manifest, read_manifest
 from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError, Rejection
+from hermesd.model.name import plugin_name_fault
 from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, Scan, Source
+from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan, Source
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -71,6 +72,7 @@ class SourceReading:
         served: ServedStore,
         executor: Executor,
         unsettled: Callable[[bool], Awaitable[frozenset[str]]],
+        moved: Callable[[Sequence[Scan]], frozenset[str]] = lambda _: frozenset(),
         notices: Callable[[Configuration], Iterable[Rejection]] = lambda _: (),
         state_dir: Path,
         files: Callable[[Configuration], Sequence[Path]] | None = None,
@@ -87,6 +89,7 @@ class SourceReading:
         self._served = served
         self._executor = executor
         self._unsettled = unsettled
+        self._moved = moved
         self._notices = notices
         self.state_dir = state_dir
         #: What the last reading saw, for the watcher to compare with.
@@ -99,6 +102,7 @@ class SourceReading:
         self._looks: dict[str, Look] = {}
         self._roots: Mapping[Path, Root] = {}
         self._names: dict[str, str] = {}
+        self._imported: dict[str, Found] = {}
         self._manifests: dict[str, Manifest] = {}
 
     async def read(self, *, patient: bool) -> Plan:
@@ -117,6 +121,8 @@ class SourceReading:
         scans = self._looked(configuration)
         if scans is None:
             scans = tuple(source.scan() for source in self._sources(configuration))
+            # Between the look that found all settled and this one somebody may have begun to write again.
+            unsettled |= self._moved(scans)
         self.seen = scans
         looks = self._look_at(scans, unsettled)
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
@@ -136,6 +142,7 @@ class SourceReading:
             *self._notices(configuration),
             *_unknown_names(configuration, known),
             *(each for look in claims.values() for each in _unmet(look, goals[look.name])),
+            *_absent(scans, configuration),
             *(_being_written(unit) for unit in sorted(unsettled)),
         ]
         return Plan(configuration, dict(sorted(goals.items())), tuple(rejections), tuple(notices))
@@ -190,12 +197,13 @@ class SourceReading:
             for found in scan.found:
                 if found.unit not in unsettled:
                     looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
-            for unit, before in self._looks.items():
-                if unit in unsettled or (unit not in looks and scan.is_uncertain(unit)):
-                    looks[unit] = before
-            for unit in scan.held.keys() - looks.keys():
+            for unit in scan.held.keys() - unsettled:
                 if (look := self._served_before(unit)) is not None:
                     looks[unit] = look
+            for unit, before in self._looks.items():
+                hidden = unit not in scan.held and unit not in looks and scan.is_uncertain(unit)
+                if unit in unsettled or hidden:
+                    looks[unit] = before
         self._looks, self._roots = looks, roots
         return list(looks.values())
 
@@ -204,7 +212,7 @@ class SourceReading:
         return root is None or self._roots.get(root) == roots.get(root)
 
     def _served_before(self, unit: str) -> Look | None:
-        """A unit that cannot be judged and served before a restart: it goes on serving, as without one."""
+        """A unit that cannot be judged, if it ever served: what served last goes on, as after a restart."""
         path = Path(unit)
         found = Found(unit, path.name, Origin.FOLDER, path, ())
         name = self._known_name(found)
@@ -223,8 +231,7 @@ class SourceReading:
             return before
         name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
-            manifest = Manifest(found.entry_point.lower(), found.version, entry=found.reference)
-            return Look(found, manifest.name, manifest, None, None)
+            return self._look_at_installed(found)
         if found.unsupported or found.path is None or found.root is None:
             return Look(found, name, None, None, None)
         try:
@@ -238,6 +245,18 @@ class SourceReading:
             rejection = Rejection(name, str(error), remedy, str(found.path))
             return Look(found, name, None, None, None, (rejection,))
         return Look(found, manifest.name, manifest, content, unsafe)
+
+    def _look_at_installed(self, found: Found) -> Look:
+        """An installed package as it was when this process imported it: another version needs a restart."""
+        imported = self._imported.get(found.unit, found)
+        serving = replace(found, version=imported.version, reference=imported.reference)
+        name = found.entry_point.lower()
+        if (problem := plugin_name_fault(name)) is not None:
+            rejection = Rejection(name, f"{found.label}: the entry point's name: {problem}", "rename it")
+            return Look(found, name, None, None, None, (rejection,))
+        manifest = Manifest(name, serving.version, entry=serving.reference)
+        newer = found.version if serving != found else ""
+        return Look(serving, name, manifest, None, None, installed=newer)
 
     def _manifest(self, content: Content, path: Path) -> Manifest:
         """The manifest of a content, from the content store alone. Faults name the operator's own path."""
@@ -292,6 +311,10 @@ class SourceReading:
     def _record_now(self, entries: list[tuple[str, str, str]], in_use: frozenset[str]) -> None:
         at = {name: unit for unit, name in self._names.items()}
         self._served.record(entries, {name: at[name] for name, _, _ in entries if name in at})
+        for name, _, _ in entries:
+            look = self._looks.get(at.get(name, ""))
+            if look is not None and look.found.origin is Origin.ENTRY_POINT:
+                self._imported.setdefault(look.found.unit, look.found)
         configuration = self._configuration
         if configuration is None:
             return
@@ -300,6 +323,11 @@ class SourceReading:
         kept = self._served.keep(configuration.plugins.kept_contents)
         recorded = {digest for _, digest, _ in entries}
         self._contents.sweep(in_use | held | trusted | kept | recorded | self._grants.current.digests())
+
+    def content_of(self, goal: Goal) -> Content | None:
+        """What the unit of a goal held in the last reading; None when it could not be taken."""
+        look = self._looks.get(goal.unit)
+        return look.content if look is not None else None
 
     def grants(self) -> Grants:
         return self._grants.current
@@ -349,6 +377,15 @@ def _placed(fault: Rejection, configuration: Configuration) -> Rejection:
     """A source's fault that lies in no file of its own lies where the operator named the source."""
     place_ = None if fault.file else configuration.place("plugins.entry_points")
     return fault if place_ is None else replace(fault, file=place_[0], line=place_[1], column=place_[2])
+
+
+def _absent(scans: Iterable[Scan], configuration: Configuration) -> Iterable[Rejection]:
+    """The plugin directories that somebody named and that do not exist; the usual one may be missing."""
+    place_ = configuration.place("plugins.dirs")
+    for root in [root for scan in scans for root in scan.roots]:
+        if root.state is RootState.ABSENT and place_ is not None:
+            reason = f"plugins.dirs: {root.path} does not exist; it is read as soon as it does"
+            yield Rejection("plugins.dirs", reason, "make the folder, or take it out", *place_)
 
 
 def _unmet(look: Look, goal: Goal) -> Iterable[Rejection]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from hermesd.clock import Clock
 from hermesd.errors import ConflictError, DrainingError, NotFoundError, PluginError, Rejection, StoreError
@@ -124,6 +124,8 @@ class Reloader:
         self._queued: dict[Ask, asyncio.Task[_Pass | Exception]] = {}
         self._owners: dict[str, Owner] = {}
         self._closed = False
+        #: Of the pass on its way.
+        self._preparing: list[asyncio.Task[Made]] = []
         self.plan: Plan | None = None
         self.last: Finished | None = None
 
@@ -171,9 +173,14 @@ class Reloader:
         return self._report(run)
 
     async def close(self) -> None:
-        """Prepare nothing more; drain and close every instance, dependents first."""
+        """Prepare nothing more; drain and close every instance, dependents first.
+
+        A pass on its way is called off: its askers get DrainingError.
+        """
+        self._closed = True
+        for task in self._preparing:
+            task.cancel()
         async with self._lock:
-            self._closed = True
             preparations = [each.preparation for each in self._owners.values() if each.preparation]
             for preparation in preparations:
                 preparation.task.cancel()
@@ -221,7 +228,7 @@ class Reloader:
     async def _pass(self, ask: Ask) -> _Pass:
         began = self._clock.monotonic()
         if self._closed:
-            raise DrainingError("the daemon is stopping and reloads nothing", remedy="start it again")
+            raise _stopping()
         if ask.if_revision and ask.if_revision != self.revision:
             raise ConflictError(
                 f"the revision is {self.revision}, not {ask.if_revision}",
@@ -259,7 +266,11 @@ class Reloader:
         patient = ask.dry_run or ask.atomic
         window = None if patient else run.plan.configuration.plugins.commit_window_s
         if run.preparations:
-            await asyncio.wait([each.task for each in run.preparations.values()], timeout=window)
+            self._preparing = [each.task for each in run.preparations.values()]
+            await asyncio.wait(self._preparing, timeout=window)
+            self._preparing = []
+        if self._closed:
+            await self._abandon(run)
 
     async def _prepare(
         self, preparation: Preparation, group: Mapping[str, Preparation], *, rehearse: bool
@@ -317,6 +328,16 @@ class Reloader:
             *(each for goal in goals for each in goal.rejections),
             *(each for task in ended if not task.cancelled() for each in task.result().failures),
         )
+
+    async def _abandon(self, run: _Pass) -> NoReturn:
+        """Close what a pass has prepared when the daemon stops meanwhile."""
+        for preparation in run.preparations.values():
+            preparation.task.cancel()
+            await asyncio.wait([preparation.task])
+            made = None if preparation.task.cancelled() else preparation.task.result()
+            if made is not None and made.instance is not None:
+                await made.instance.runtime.close()
+        raise _stopping()
 
     async def _undo(self, run: _Pass) -> None:
         """Close what was prepared; the catalogue never saw it."""
@@ -429,7 +450,11 @@ class Reloader:
                 if each.instance is not None:
                     await each.instance.runtime.close()
                 rejection = Rejection(name, f"cannot be recorded: {fault}", remedy)
-                refused[name] = Made(each.run, None, (*each.failures, rejection))
+                old = each
+                if self._has_stood_down(name):
+                    old = await self._restored(self._owners[name])
+                instance = old.instance if old is not each else None
+                refused[name] = Made(old.run, instance, (*each.failures, rejection))
             return refused
         return made
 
@@ -514,3 +539,7 @@ async def _all_done(tasks: Iterable[asyncio.Task[None]]) -> None:
     waits = list(tasks)
     if waits:
         await asyncio.wait(waits)
+
+
+def _stopping() -> DrainingError:
+    return DrainingError("the daemon is stopping and reloads nothing", remedy="start it again")

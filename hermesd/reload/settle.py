@@ -93,6 +93,11 @@ class Settling:
         self._pending = dict[str, _Pending]()
         self._open = dict[str, float]()
         self._created = dict[str, float]()
+        self._overdue = frozenset[str]()
+
+    def tune(self, *, settle_s: float, unsettled_s: float) -> None:
+        """Judge by these times from now on."""
+        self._settle_s, self._unsettled_s = settle_s, unsettled_s
 
     def modified(self, path: str, now: float) -> None:
         """A file was written to; it may still be open."""
@@ -132,13 +137,29 @@ class Settling:
             expires = pending.first + self._unsettled_s
             stable_at = pending.since + self._settle_s
             held = unit in opened or unit in fresh or self._emptied(unit, seen, state)
-            if now >= expires or (now >= stable_at and not held):
+            stable = now >= stable_at and not held
+            if stable or now >= expires:
                 settled.add(unit)
+                self._overdue = self._overdue - {unit} if stable else self._overdue | {unit}
             else:
                 unsettled.add(unit)
                 again.append(min(expires, max(stable_at, now + RECHECK_S) if held else stable_at))
         self._report(settled, state)
         return Step(frozenset(settled), frozenset(unsettled), found, min(again, default=None))
+
+    def moved(self, state: ScanState) -> frozenset[str]:
+        """The units in watched directories that are not as they were when they settled.
+
+        What was named though it never came to rest is left out: it would be so for ever. From any thread.
+        """
+        reported, roots = dict(self._reported), [f"{root}/" for root in dict(self._roots)]
+        return frozenset(
+            unit
+            for unit in reported.keys() | state.units.keys()
+            if reported.get(unit) != state.units.get(unit)
+            and unit not in self._overdue
+            and any(unit.startswith(root) for root in roots)
+        )
 
     def _differing(self, state: ScanState) -> list[str]:
         """The units that differ from what was reported; one that became as it was is forgotten."""

@@ -20,6 +20,7 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify import InotifyObserver
 
 from hermesd.clock import Clock
+from hermesd.errors import DrainingError
 from hermesd.reload.hint import Hints
 from hermesd.reload.settle import SETTLE_S, UNSETTLED_S, ScanState, Settling, Step
 
@@ -120,6 +121,10 @@ class Watcher:
         """The units that were being changed at the last look."""
         return self._unsettled
 
+    def moved(self, state: ScanState) -> frozenset[str]:
+        """The units that are not as they were when they settled: they are named again. From any thread."""
+        return self._settling.moved(state)
+
     async def start(self, reported: ScanState | None = None) -> None:
         """Begin. `reported` is what the daemon serves already; without it everything found is a change."""
         if self._supervisor is not None:
@@ -129,6 +134,14 @@ class Watcher:
         self._told = reported is not None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermesd-watch")
         self._supervisor = asyncio.create_task(self._supervise(), name="hermesd-watch-supervisor")
+
+    def tune(self, *, rescan_s: float, settle_s: float, unsettled_s: float) -> None:
+        """Take over other times, in seconds; what is waited for just now is judged by them too."""
+        before = (self._rescan_s, self._settle_s, self._unsettled_s)
+        self._rescan_s, self._settle_s, self._unsettled_s = rescan_s, settle_s, unsettled_s
+        self._settling.tune(settle_s=settle_s, unsettled_s=unsettled_s)
+        if before != (rescan_s, settle_s, unsettled_s):
+            self._wake.set()  # it sleeps until a moment that the old times gave
 
     def hint(self) -> None:
         """Look soon. Call it on the loop."""
@@ -150,10 +163,12 @@ class Watcher:
 
         A change that was on disk before the call is in `changed`, in `unsettled`, or was named before;
         `changes` names it too. Default and ceiling of the wait: `unsettled_s`. Raises TimeoutError when
-        the disk does not even answer one look.
+        the disk does not even answer one look, DrainingError once it is being closed.
         """
-        if self._closed or self._loop is None:
-            raise RuntimeError("this watcher is not running")
+        if self._closed:
+            raise _stopping()
+        if self._loop is None:
+            raise RuntimeError("this watcher was not started")
         now = self._clock.monotonic()
         bound = self._unsettled_s if timeout_s is None else min(timeout_s, self._unsettled_s)
         answer: asyncio.Future[Settled] = self._loop.create_future()
@@ -170,7 +185,9 @@ class Watcher:
             supervisor.cancel()
             await asyncio.wait({supervisor})
         for ask in self._asked:
-            ask.answer.cancel()
+            if not ask.answer.done():
+                # Not cancelled: whoever asked is not, and would take that for its own.
+                ask.answer.set_exception(_stopping())
         self._asked.clear()
         self._ready.set()
         thread, self._thread = self._thread, None
@@ -209,8 +226,8 @@ class Watcher:
             self._tell_degraded()
             ended = self._clock.monotonic()
             hinted = self._take_events(ended) or hinted
-            if begun >= rescan_at:
-                rescan_at = ended + (self._rescan_s if self._no_events is None else self._poll_s)
+            period = self._rescan_s if self._no_events is None else self._poll_s
+            rescan_at = ended + period if begun >= rescan_at else min(rescan_at, ended + period)
             if state is None:
                 again_at = ended + RESTART_S if self._asked or again_at is not None else None
                 self._answer(begun, failed=True)
@@ -336,3 +353,7 @@ class Watcher:
         if loop is not None and not self._closed:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody listens
                 loop.call_soon_threadsafe(self._wake.set)
+
+
+def _stopping() -> DrainingError:
+    return DrainingError("the daemon is stopping and looks at nothing", remedy="start it again")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2
+from hermesd.config.effective import dotted
+from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
 from hermesd.model.name import nearest
 from hermesd.model.status import PluginStatus, State
@@ -29,9 +31,6 @@ MAX_RECENT = 1000
 DEFAULT_LINES = 100
 MAX_LINES = 10_000
 ISOLATIONS = ("", "inprocess", "process")
-PERMISSIONS: Mapping[str, type] = {
-    "network": list, "secrets": list, "read": list, "write": list, "calls": list, "memory_mb": int,
-}  # fmt: skip
 
 
 class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
@@ -279,15 +278,6 @@ def _permissions(text: str) -> Mapping[str, object]:
         raise InvalidRequestError(f"permissions_json is no JSON: {error}", remedy=remedy) from None
     if not isinstance(value, dict):
         raise InvalidRequestError("permissions_json is no JSON object", remedy=remedy)
-    for key, each in value.items():
-        kind = PERMISSIONS.get(key)
-        if kind is None:
-            raise InvalidRequestError(
-                f"permission {key!r} does not exist", remedy=f"known: {', '.join(PERMISSIONS)}"
-            )
-        texts = isinstance(each, list) and all(isinstance(item, str) and item for item in each)
-        number = type(each) is int and each > 0
-        if not (texts if kind is list else number):
-            wanted = "a list of texts" if kind is list else "a positive number"
-            raise InvalidRequestError(f"permission {key!r} must be {wanted}", remedy=remedy)
-    return value
+    for path, problem, advice in permission_faults(value):
+        raise InvalidRequestError(f"{dotted(('permissions', *path))}: {problem}", remedy=advice)
+    return {key: each for key, each in value.items() if each is not None}

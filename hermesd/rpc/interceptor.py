@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 
 import grpc
 
+from hermesd.clock import SystemClock, uuid7
 from hermesd.errors import DeniedError, DrainingError, HermesdError, InvalidRequestError
 from hermesd.model.call import Caller
 from hermesd.rpc.fault import UnauthenticatedError, reason, status_code, trailing, wire_text
-from hermesd.rpc.request_id import new_request_id
 
 _log = logging.getLogger("hermesd.rpc")
 
@@ -70,8 +70,10 @@ def identify(context: Context) -> Caller:
 class Edge(grpc.aio.ServerInterceptor):
     """The one interceptor; it knows the handlers that run."""
 
-    def __init__(self, identify: Identify = identify) -> None:
+    def __init__(self, identify: Identify = identify, denied: Callable[[], None] = lambda: None) -> None:
+        """`denied` is told of each RPC that is refused because of who asks."""
         self._identify = identify
+        self._denied = denied
         self._handlers: dict[str, Handler] = {}
         self._running: dict[asyncio.Task[Any], _Method] = {}
         self._cutting = False
@@ -171,11 +173,13 @@ class Edge(grpc.aio.ServerInterceptor):
                 "the daemon stopped before the answer was ready; what was running may have had its effect",
                 remedy="look at what it changed before you try again",
             )
+        if isinstance(error, DeniedError | UnauthenticatedError):
+            self._denied()
         if isinstance(error, HermesdError):
             await _abort(context, error)
         if not isinstance(error, Exception):
             raise error
-        identity = getattr(request, "request_id", "") or new_request_id()
+        identity = getattr(request, "request_id", "") or uuid7(SystemClock())
         _log.error("%s failed", method.path, exc_info=error, extra={"request_id": identity})
         code = grpc.StatusCode.INTERNAL
         text = f"internal error; the daemon's log has it under request_id {identity}"

@@ -8,7 +8,7 @@ only then stops the server.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,13 +109,14 @@ class RpcServer:
         limits: Limits | None = None,
         socket_group: str = "",
         identify: Identify = identify,
+        denied: Callable[[], None] = lambda: None,
     ) -> None:
         self._backend = backend
         self._asked = tuple(parse_address(each) for each in addresses)
         self._clock = clock
         self._limits = limits or Limits()
         self._group = socket_group
-        self._edge = Edge(identify)
+        self._edge = Edge(identify, denied)
         self._streams = OpenStreams()
         self._health: Any = HealthServicer()
         self._held = AsyncExitStack()

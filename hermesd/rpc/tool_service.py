@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
-from hermesd.clock import Clock
+from hermesd.clock import Clock, uuid7
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
@@ -17,7 +17,6 @@ from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry
-from hermesd.rpc.request_id import new_request_id
 from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
 
 MAX_REQUEST_ID = 128
@@ -146,7 +145,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         return CallRequest(
             tool=request.name,
             arguments_json=request.arguments_json or "{}",
-            request_id=request.request_id or new_request_id(),
+            request_id=request.request_id or uuid7(self._clock),
             caller=caller_of_call.get(),
             session_id=request.session_id,
             timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,

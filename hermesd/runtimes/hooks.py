@@ -10,7 +10,7 @@ import pluggy
 
 from hermesd.plugin import hookimpl
 from hermesd.plugin.fault import LoadFault
-from hermesd.plugin.hook import HOOKS, place_of
+from hermesd.plugin.hook import HOOKS, LATER, place_of, unknown_hook
 
 PROJECT = "hermesd"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -45,6 +45,10 @@ class _Hooks(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         found = super().parse_hookimpl_opts(plugin, name)
+        hook = name if found is None else str(found.get("specname") or name)
+        optional = found is not None and found.get("optionalhook")
+        if not optional and (hook in LATER or (found is not None and hook not in HOOKS)):
+            raise unknown_hook(hook, getattr(plugin, name))
         if found is None and name in HOOKS and callable(getattr(plugin, name, None)):
             found = getattr(hookimpl(lambda: None), f"{PROJECT}_impl")
         return found

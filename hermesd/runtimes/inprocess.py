@@ -77,6 +77,8 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
+        most = max((int(each.raw.get("max_concurrency") or 0) for each in tools), default=0)
+        self._pool.allow(max(spec.max_concurrency, most) + spec.max_stray_threads)
         places = {each.name: (each.file, each.line) for each in tools}
         return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 

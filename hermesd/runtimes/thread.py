@@ -38,6 +38,11 @@ class ThreadPool:
         self._closed = False
         self.threads = 0
 
+    def allow(self, size: int) -> None:
+        """Make at most `size` threads from now on, where that is more than before."""
+        with self._lock:
+            self._size = max(self._size, size)
+
     def submit(self, job: Job) -> None:
         """Run `job`, which must not raise, on a thread of the pool. Raises RuntimeError once closed."""
         with self._lock:

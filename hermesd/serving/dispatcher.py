@@ -98,9 +98,6 @@ class Dispatcher:
         self._admission = Admission()
         self.draining = False
 
-    def new_request_id(self) -> str:
-        return uuid7(self._clock)
-
     async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
         """Run one call to its answer.
 
@@ -290,7 +287,7 @@ class Dispatcher:
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),
-                request_id=self.new_request_id(),
+                request_id=uuid7(self._clock),
                 caller=caller,
                 session_id=request.session_id,
                 deadline=course.deadline,

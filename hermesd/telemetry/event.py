@@ -57,6 +57,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "watcher_degraded": logging.WARNING,
         "watcher_recovered": logging.INFO,
         "loop_lagged": logging.WARNING,
+        "log_restored": logging.WARNING,
     }
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -123,6 +124,10 @@ def status_of(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is not None:
         report(f"{error.filename}: {error.strerror}")
         return ExitStatus.FAILED
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        _abandon_stdout()
+        report(f"the output cannot be written: {error.strerror}")
+        return ExitStatus.FAILED
     raise error
 
 
@@ -134,6 +139,6 @@ def report(message: str, remedy: str = "") -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: whoever read us has gone, as `| head` does."""
+    """Let the interpreter's last flush go nowhere: whoever read us has gone, as `| head` does, or is full."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

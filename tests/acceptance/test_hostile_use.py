@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
-from tests.harness import ROOT, Daemon, Home, environment, eventually
+from tests.harness import ROOT, Daemon, Home, cli, environment, eventually
 
 CODE = '''
 import asyncio
@@ -157,3 +157,83 @@ def test_a_daemon_whose_address_is_taken_says_so_in_one_line(home: Home) -> None
     assert "Traceback" not in told.stderr
     assert told.stderr.splitlines()[-1].startswith(f"hermesd: address unix:{home.socket}")
     assert home.socket.read_text() == "no socket"
+
+
+@pytest.mark.promise("HOS-7")
+def test_a_plugin_that_switches_logging_off_does_not_silence_the_daemon(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.follow("quiet")
+    home.plugin(
+        "quiet",
+        """
+        import logging.config
+        logging.config.dictConfig({"version": 1})
+        logging.basicConfig(force=True)
+        logging.disable(logging.CRITICAL)
+        """,
+    )
+    daemon = serve()
+    eventually(lambda: "log_restored" in daemon.ctl("events").stdout, what="the log to be put back")
+    daemon.stop()
+    assert "daemon_stopped" in daemon.log_text() or "stopped" in daemon.log_text().splitlines()[-1]
+
+
+@pytest.mark.promise("HOS-8")
+def test_a_plugin_with_an_exit_handler_that_hangs_keeps_no_daemon_from_ending(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.follow("sticky")
+    home.plugin(
+        "sticky",
+        """
+        import atexit, threading, time
+        atexit.register(time.sleep, 60)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        """,
+    )
+    assert serve().stop(10) == 0
+
+
+@pytest.mark.promise("HOS-6")
+@pytest.mark.parametrize(
+    "words", [[b"time.get_now\xff"], [b"time.get_now", b"--timeout-ms", b"99999999999999999999"]]
+)
+def test_arguments_that_cannot_travel_are_a_usage_error(
+    home: Home, serve: Callable[..., Daemon], words: list[bytes]
+) -> None:
+    serve()
+    command = [sys.executable, "-m", "hermesd", "ctl", "--address", home.address, "tools", "call", *words]
+    told = subprocess.run(command, capture_output=True, env=environment(), cwd=ROOT, timeout=30, check=False)
+    assert told.returncode == 2
+    assert b"Traceback" not in told.stderr
+
+
+@pytest.mark.promise("HOS-6")
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_daemon_that_is_started_with_closed_streams_serves(home: Home, streams: str) -> None:
+    command = f'exec "{sys.executable}" -m hermesd serve --config "{home.config}" {streams}'
+    process = subprocess.Popen(["/bin/sh", "-c", command], env=environment(), cwd=ROOT)
+    try:
+        told = ["ctl", "--address", home.address, "--json", "tools", "call", "text.count_stats", "text=a b"]
+        eventually(lambda: home.socket.exists() and cli(*told).returncode == 0, 20, "a call to be answered")
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.promise("HOS-6")
+def test_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+    for words in ("--help", "completion bash"):
+        command = f'"{sys.executable}" -m hermesd {words} >/dev/full'
+        told = subprocess.run(
+            ["/bin/sh", "-c", command],
+            capture_output=True,
+            env=environment(),
+            cwd=ROOT,
+            timeout=30,
+            check=False,
+        )
+        assert told.returncode == 1
+        assert b"Traceback" not in told.stderr
+        assert b"cannot be written" in told.stderr

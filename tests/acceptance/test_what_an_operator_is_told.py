@@ -99,3 +99,24 @@ def test_a_tool_whose_plugin_was_switched_off_or_untrusted_says_so_and_is_not_un
         assert listed["greeter.say_word"] in ("disabled", "unavailable")
         assert daemon.ctl("plugins", *give).returncode == 0
         assert daemon.call("greeter.say_word") == "WORD"
+
+
+def test_a_check_tells_a_fault_once(home: Home) -> None:
+    folder = home.plugin("greeter", CODE.replace("side_effects", "sideeffects"))
+    checked = cli("plugin", "check", "--trust", str(folder))
+    assert checked.returncode == 1
+    assert checked.stdout.endswith("rejected: 1 error, 0 warnings\n"), checked.stdout
+    assert "did you mean 'side_effects'?" in checked.stdout
+
+
+def test_the_hints_of_plugin_new_and_init_can_be_followed(home: Home) -> None:
+    made = cli("plugin", "new", "dice", "--dir", str(home.path))
+    hint = next(line for line in made.stderr.splitlines() if line.startswith("next: hermesd "))
+    followed = cli(*hint.removeprefix("next: hermesd ").split())
+    assert followed.stdout.endswith("ok: 0 errors, 0 warnings\n"), followed.stdout
+    assert "dice" in followed.stdout
+    assert "ready" in followed.stdout
+    begun = cli("init", str(home.path / "play"))
+    hint = next(line for line in begun.stderr.splitlines() if line.startswith("next: hermesd "))
+    checked = cli(*hint.removeprefix("next: hermesd ").partition(",")[0].split())
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.harness import Daemon, Home, cli, eventually
@@ -28,7 +32,11 @@ ASKS = "permissions: {secrets: [WORD], calls: ['text.*']}\n"
 
 
 def _plugin(daemon: Daemon, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = daemon.ctl_json("plugins", "show", name)["plugin"]
+    with daemon.client() as client:
+        answer = client.get_plugin(name).plugin
+    found: dict[str, Any] = MessageToDict(
+        answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
     return found
 
 
@@ -137,6 +145,9 @@ def test_metrics_count_what_happened_and_nothing_else(home: Home, serve: Callabl
     daemon = serve()
     for name in ("text.no_such", "text.count_stats"):  # an unknown tool, and arguments that are missing
         daemon.ctl("tools", "call", name)
+    token = home.path / "token"
+    token.write_text("made-up")
+    assert daemon.ctl("--token-file", str(token), "status").returncode == 4
     home.plugin("greeter", CODE + "(\n")
     assert daemon.ctl("reload", "--dry-run").returncode == 1
     home.plugin("greeter", CODE)
@@ -144,6 +155,7 @@ def test_metrics_count_what_happened_and_nothing_else(home: Home, serve: Callabl
 
     found = _metrics(home)
     assert found["hermesd_tool_inflight"] == 0
+    assert found["hermesd_denials_total"] == 1
     assert found["hermesd_generation"] == daemon.ctl_json("status")["generation"]
     assert found["hermesd_config_last_reload_successful"] == 1
     assert found['hermesd_child_rss_bytes{server="launcher"}'] > 1_000_000
@@ -231,3 +243,95 @@ def test_check_and_reload_say_the_same_of_every_rejection(home: Home, serve: Cal
 
     assert sorted(map(key, json.loads(checked.stdout)["rejected"])) == sorted(map(key, told))
     assert any("did you mean 'batch'?" in str(each["reason"]) for each in told)
+
+
+@pytest.mark.promise("SEE-9")
+def test_code_that_nobody_trusts_is_linted_and_never_run(home: Home) -> None:
+    ran = home.path / "ran"
+    home.plugin(
+        "greeter",
+        f"open({str(ran)!r}, 'w').close()\nfrom hermesd.plugin import tool\n\n@tool\ndef say(word): ...\n",
+    )
+    env = {"HERMESD_CONFIG": str(home.config)}
+    checked = cli("plugin", "check", str(home.plugins / "greeter"), "--call", env=env)
+    assert checked.returncode == 0
+    assert "was not run: not trusted" in checked.stdout
+    assert "greeter/greeter.py:5: warning: tool 'greeter.say': has no description" in checked.stdout
+    home.plugin("greeter", "def f(:\n")
+    refused = cli("plugin", "check", str(home.plugins / "greeter"), env=env)
+    assert refused.returncode == 1
+    assert "greeter/greeter.py:1:7: error: SyntaxError" in refused.stdout
+    assert not ran.exists()
+
+
+@pytest.mark.promise("SEE-10")
+def test_a_setting_that_is_called_live_holds_without_a_restart(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    http = {"server": {"http": f"127.0.0.1:{_free_port()}"}}
+    home.configure(http, trusted={"greeter": {"follow": True}})
+    home.plugin("greeter", CODE)
+    daemon = serve()
+    assert _metrics(home)["hermesd_generation"] >= 1
+
+    shut = {**http, "telemetry": {"metrics_open": "never"}}
+    home.configure(shut, trusted={"greeter": {"follow": True}}, settle_ms=1500)
+    assert daemon.ctl("reload").returncode == 0
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        _metrics(home)
+    before = _plugin(daemon, "greeter")["digest"]
+    home.plugin("greeter", CODE.replace("to greet", "to say hello"))
+    began = time.monotonic()
+    eventually(lambda: _plugin(daemon, "greeter")["digest"] != before, what="the edit to settle")
+    assert time.monotonic() - began > 1.0
+
+
+@pytest.mark.promise("SEE-11")
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_tool_has_threads_for_as_many_calls_as_it_says(
+    home: Home, serve: Callable[..., Daemon], isolation: str
+) -> None:
+    home.follow("crowd", isolation=isolation, defaults={"max_concurrency": 2})
+    home.plugin(
+        "crowd",
+        """
+        import threading
+        from hermesd.plugin import tool
+
+        ALL_HERE = threading.Barrier(30)
+
+        @tool(side_effects="none", max_concurrency=30)
+        def meet_others() -> int:
+            return ALL_HERE.wait(2.5)
+        """,
+    )
+    daemon = serve()
+    with daemon.client() as client, ThreadPoolExecutor(30) as crowd:
+        results = list(crowd.map(lambda _: client.call_tool("crowd.meet_others", {}), range(30)))
+    assert {each.code for each in results} == {"OK"}
+
+
+@pytest.mark.promise("SEE-13")
+def test_one_busy_thread_does_not_make_all_others_wait_and_start_up_is_collected_once(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    code = """
+    import gc
+    import sys
+    from hermesd.plugin import tool
+
+    @tool(side_effects="none")
+    def tell_tuning() -> dict:
+        return {"switch_s": sys.getswitchinterval(), "frozen": gc.get_freeze_count() > 1000}
+    """
+    home.configure(
+        trusted={
+            "near": {"follow": True},
+            "far": {"follow": True, "isolation": "process"},
+        }
+    )
+    home.plugin("near", code)
+    home.plugin("far", code)
+    daemon = serve()
+    for name in ("near", "far"):
+        assert daemon.call(f"{name}.tell_tuning") == {"switch_s": pytest.approx(0.001), "frozen": True}

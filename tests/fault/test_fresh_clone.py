@@ -46,6 +46,9 @@ def test_what_pip_installs_needs_no_checkout(box: Path, programs: Path) -> None:
     where = run(str(programs / "python"), "-c", "import hermesd; print(hermesd.__file__)", cwd=Path("/"))
     assert where.startswith(str(box / "venv"))
     assert run(program, "--version", cwd=Path("/")).startswith("hermesd ")
+    shipped = Path(where.strip()).parent / "_shipped"
+    assert (shipped / "systemd/hermesd.service").is_file(), "docs/operating.md installs the unit from there"
+    assert (shipped / "systemd/sysusers.d/hermesd.conf").is_file()
     for shell in ("bash", "zsh", "fish"):
         assert "hermesd" in run(program, "completion", shell, cwd=Path("/"))
     address = f"unix:{box}/s"
@@ -59,7 +62,11 @@ def test_what_pip_installs_needs_no_checkout(box: Path, programs: Path) -> None:
     try:
         until_answers(program, address)
         tools = run(program, "ctl", "--address", address, "tools", "list", "--ready", cwd=Path("/"))
-        assert {line.split(".")[0] for line in tools.splitlines()[1:]} == {"store", "text", "time"}
+        assert {line.split(".")[0] for line in tools.splitlines() if " ready " in line} == {
+            "store",
+            "text",
+            "time",
+        }
         called = run(
             program,
             "ctl",

@@ -383,6 +383,7 @@ async def test_a_watcher_that_goes_away_leaves_nothing_behind(tools, daemon: Dae
         ("GrantPlugin", admin_pb2.GrantPluginRequest(name="demo", permissions_json='{"root": true}')),
         ("GrantPlugin", admin_pb2.GrantPluginRequest(name="demo", permissions_json='{"secrets": "A"}')),
         ("GrantPlugin", admin_pb2.GrantPluginRequest(name="demo", permissions_json='{"memory_mb": true}')),
+        ("GrantPlugin", admin_pb2.GrantPluginRequest(name="demo", permissions_json='{"network": ["x"]}')),
         ("ListPlugins", admin_pb2.ListPluginsRequest(state="happy")),
         ("ListPluginHistory", admin_pb2.ListPluginHistoryRequest(name="demo", page_size=-1)),
     ],

@@ -20,6 +20,7 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify import InotifyObserver
 
 from hermesd.clock import SystemClock
+from hermesd.errors import DrainingError
 from hermesd.reload.settle import ScanState, scan_state
 from hermesd.reload.watch import Settled, Watcher
 from hermesd.sources.fingerprint import file_fingerprint
@@ -382,7 +383,7 @@ async def test_nothing_happens_after_close(root: Path) -> None:
     assert threading.active_count() == threads
     assert len(os.listdir("/proc/self/fd")) == descriptors
     await reloads.watcher.close()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(DrainingError):
         await reloads.watcher.settle()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from hermesd.api.v1 import admin_pb2
 from hermesd.cli import doctor, machine
+from hermesd.cli.examination import PathFacts, check_not_writable_by_others
 from tests.unit.ctl_double import Ran, run, serving
 
 
@@ -118,3 +119,19 @@ def test_the_probes_answer_on_this_machine(tmp_path: Path) -> None:
     assert machine.newest([tmp_path / "absent"]) == 0
     assert machine.installed_at() > 0
     assert machine.listening_process("127.0.0.1", 1) == ""
+
+
+@pytest.mark.promise("CLI-12")
+def test_an_environment_that_names_no_socket_fails_as_serve_would(home: Path) -> None:
+    setting = doctor.read_setting(None, home / "data", {"HOME": str(home)}, is_root=False)
+    found = {each.check: each for each in doctor.examine(setting, os.geteuid())}
+    assert found["address"].state == "fail"
+    assert "XDG_RUNTIME_DIR" in found["address"].remedy
+
+
+def test_the_owners_private_group_is_nobody_else(home: Path) -> None:
+    mode = 0o40775
+    mine = PathFacts(home, mode, os.geteuid(), private_group=True)
+    assert check_not_writable_by_others("plugin folder", mine, os.geteuid()).state == "ok"
+    shared = PathFacts(home, mode, os.geteuid())
+    assert check_not_writable_by_others("plugin folder", shared, os.geteuid()).state == "fail"

@@ -164,6 +164,7 @@ SCHEMAS = st.recursive(
 )
 
 
+@pytest.mark.promise("CORE-12")
 @given(SCHEMAS, JSON)
 @settings(max_examples=200, deadline=None)
 def test_the_verdict_is_that_of_the_reference_validator(raw: dict[str, object], instance: object) -> None:

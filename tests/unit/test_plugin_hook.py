@@ -11,6 +11,7 @@ import pytest
 from hermesd.plugin import hookimpl
 from hermesd.plugin.fault import LoadFault
 from hermesd.plugin.hook import HOOKS, hooks_of, place_of
+from hermesd.runtimes.hooks import implemented_hooks
 
 
 def module_with(**names: Any) -> ModuleType:
@@ -93,3 +94,20 @@ def test_a_thing_without_code_has_no_place() -> None:
 
 def test_each_hook_is_named_once() -> None:
     assert len(set(HOOKS)) == len(HOOKS)
+
+
+@pytest.mark.promise("SEE-6")
+@pytest.mark.parametrize("mark", ["", "@hookimpl\n"])
+def test_a_hook_that_nobody_calls_in_this_build_is_refused_wherever_the_plugin_runs(mark: str) -> None:
+    module = ModuleType("guard")
+    exec(f"from hermesd.plugin import hookimpl\n{mark}def hermesd_before_call(ctx): ...\n", vars(module))
+    for read in (hooks_of, lambda each: implemented_hooks(each, "guard")):
+        with pytest.raises(LoadFault, match="this build does not have the hook hermesd_before_call") as told:
+            read(module)
+        assert told.value.remedy
+
+
+def test_an_optional_hook_may_be_one_of_a_later_build() -> None:
+    module = module_with(hermesd_before_call=hookimpl(optionalhook=True)(lambda ctx: None))
+    assert hooks_of(module) == {}
+    implemented_hooks(module, "guard")

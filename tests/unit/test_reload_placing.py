@@ -115,6 +115,7 @@ def test_what_is_switched_off_rests_however_trusted(site: Site) -> None:
     assert runs(site)
 
 
+@pytest.mark.promise("CORE-18")
 @pytest.mark.parametrize("follow", [True, False])
 @pytest.mark.parametrize("how", ["manifest", "no manifest", "mode"])
 def test_the_last_good_content_serves_after_a_restart_too_though_the_folder_is_broken(
@@ -241,6 +242,35 @@ def test_a_changed_secret_or_setting_is_another_instance_and_shows_in_no_key(sit
         assert secret not in f"{run.key}{plan.revision}"
         keys.append(run.key)
     assert len(set(keys)) == 3
+
+
+def test_every_limit_that_an_instance_is_made_with_makes_another_one(site: Site) -> None:
+    site.plugin("orders", "1")
+    keys = set()
+    for plugins, defaults in (
+        ({}, {}),
+        ({"max_stray_threads": 7}, {}),
+        ({"idle_stop_s": 7}, {}),
+        ({"close_timeout_s": 7}, {}),
+        ({"prepare_timeout_s": 7}, {}),
+        ({}, {"max_concurrency": 7}),
+        ({}, {"description_chars": {"warn": 7}}),
+    ):
+        site.configure(trusted={"orders": {"follow": True}}, defaults=defaults, **plugins)
+        run = site.goal("orders").run
+        assert run is not None
+        keys.add(run.key)
+    assert len(keys) == 7
+
+
+def test_a_plugin_directory_that_was_named_and_is_not_there_is_told_with_its_line(site: Site) -> None:
+    assert site.read().notices == ()
+    site.configure(dirs=[str(site.plugins), str(site.plugins / "nowhere")])
+    (told,) = site.read().notices
+    assert "nowhere does not exist" in told.reason
+    assert (told.file, told.line > 0) == (str(site.config), True)
+    (site.plugins / "nowhere").mkdir()
+    assert site.read().notices == ()
 
 
 def test_a_single_file_is_a_plugin(site: Site) -> None:

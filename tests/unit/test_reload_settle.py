@@ -253,3 +253,32 @@ def test_after_any_history_the_end_is_reported_exactly_and_within_the_bound(
     assert reported.units == seen.units
     assert now - end <= 10.001
     assert settling.observe(seen, now + 1) == Step(frozenset(), frozenset(), False, None)
+
+
+def test_what_moves_on_after_it_settled_is_known_until_it_settles_again() -> None:
+    settling = machine()
+    settled_at(settling, state(2))
+    assert settling.moved(state(2)) == frozenset()
+    assert settling.moved(state(3)) == {UNIT}, "somebody writes again"
+    assert settling.moved(gone()) == {UNIT}, "somebody renames: it is not gone yet"
+    assert settling.moved(state(2, new=1)) == {f"{ROOT}/new"}
+    settled_at(settling, state(3), 5.0)
+    assert settling.moved(state(3)) == frozenset()
+
+
+def test_what_lies_in_a_directory_that_is_not_watched_yet_has_not_moved() -> None:
+    elsewhere = ScanState({**state().units, "/q/more": (("x.py", 1, 1, 1, 1, 1),)}, dict(state().roots))
+    assert machine().moved(elsewhere) == frozenset()
+
+
+def test_what_never_comes_to_rest_is_taken_as_it_is() -> None:
+    settling = machine()
+    now, version = 0.0, 2
+    while True:
+        step = settling.observe(state(version), now)
+        if step.settled:
+            break
+        now, version = now + 0.05, version + 1
+    assert settling.moved(state(version + 1)) == frozenset()
+    settled_at(settling, state(version + 2), now + 1)
+    assert settling.moved(state(version + 3)) == {UNIT}, "it has come to rest since"

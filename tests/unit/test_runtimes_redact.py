@@ -77,6 +77,7 @@ def plant(value: object, secret: str) -> object:
     return f"{value}{secret}" if isinstance(value, str) else value
 
 
+@pytest.mark.promise("CORE-13")
 @given(VALUES, SECRETS, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_a_json_document_stays_one_and_holds_no_secret(value: object, secret: str, escaped: bool) -> None:

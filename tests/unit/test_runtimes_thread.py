@@ -196,7 +196,7 @@ async def test_work_that_does_not_end_is_left_behind_in_time() -> None:
 
 @pytest.mark.promise("HOS-1")
 def test_a_job_that_raises_costs_the_pool_no_thread(caplog: pytest.LogCaptureFixture) -> None:
-    pool = ThreadPool("test-raise", 1)
+    pool = ThreadPool("plugin-x", 1)
 
     def fail() -> None:
         raise SystemExit(3)
@@ -208,4 +208,5 @@ def test_a_job_that_raises_costs_the_pool_no_thread(caplog: pytest.LogCaptureFix
     assert done.wait(5)
     assert caplog.text.count("SystemExit: 3") == 3
     pool.close()
-    join("test-raise")
+    join("plugin-x")
+    assert pool.threads == 0

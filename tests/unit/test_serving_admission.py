@@ -24,6 +24,7 @@ async def enter_all(gate: Gate, count: int, order: list[int]) -> list[asyncio.Ta
     return tasks
 
 
+@pytest.mark.promise("CORE-11")
 async def test_places_are_given_in_the_order_of_asking() -> None:
     gate, order = Gate(2), list[int]()
     tasks = await enter_all(gate, 6, order)

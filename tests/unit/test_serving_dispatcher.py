@@ -42,6 +42,7 @@ async def test_an_answer_carries_the_whole_envelope() -> None:
     assert served.told.results == [result]
 
 
+@pytest.mark.promise("CORE-8")
 async def test_every_fault_of_the_arguments_is_listed_with_its_path() -> None:
     served = Served()
     runtime = served.offer(raw_tool("orders.query_status", parameters=STRICT))
@@ -282,6 +283,7 @@ async def test_a_call_that_is_cut_says_what_its_cutter_said() -> None:
 SIDE_EFFECTS = ("none", "read", "write", "destructive")
 
 
+@pytest.mark.promise("CORE-9")
 @pytest.mark.parametrize("side_effects", SIDE_EFFECTS)
 @pytest.mark.parametrize("code", list(Code))
 async def test_effect_follows_the_table(code: Code, side_effects: str) -> None:
@@ -417,6 +419,7 @@ async def test_a_plugin_calls_nothing_that_it_was_not_granted() -> None:
     assert runtime.invocations == []
 
 
+@pytest.mark.promise("CORE-10")
 async def test_a_plugin_has_no_right_that_its_caller_lacks() -> None:
     served = Served()
     runtime = served.offer(raw_tool("stock.count_items"))

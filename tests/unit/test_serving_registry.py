@@ -82,6 +82,7 @@ def test_tools_are_listed_by_name() -> None:
     assert list(after.tools) == ["a.z_y", "b.a_b", "b.z_y"]
 
 
+@pytest.mark.promise("CORE-17")
 async def test_a_watch_sees_each_change_in_order() -> None:
     registry = Registry()
     changes = registry.watch()
@@ -135,6 +136,7 @@ async def test_a_slow_watcher_is_told_when_it_is_lapped(monkeypatch: pytest.Monk
         await anext(changes)
 
 
+@pytest.mark.promise("CORE-17")
 async def test_every_change_of_a_tools_state_is_told() -> None:
     registry = Registry()
     registry.commit({"a": fixed("a.one_thing", reason="not trusted")})
