@@ -21,6 +21,9 @@ class Decision:
     reason: str = ""
 
 
+ALLOWED = Decision(True, True)
+
+
 def decide(caller: Caller, action: Action, tool: str = "") -> Decision:
     """Whether `caller` may do `action` (with `tool`, where the action concerns one).
 
@@ -29,10 +32,10 @@ def decide(caller: Caller, action: Action, tool: str = "") -> Decision:
     behalf it acts may not do itself. Agents have no rights yet.
     """
     if caller.kind == "operator":
-        return Decision(True, True)
+        return ALLOWED
     if caller.kind == "plugin" and action != "administer":
         if any(fnmatchcase(tool, pattern) for pattern in caller.calls or ()):
             behalf = caller.on_behalf_of
-            return Decision(True, True) if behalf is None else decide(behalf, action, tool)
+            return ALLOWED if behalf is None else decide(behalf, action, tool)
         return Decision(False, False, f"the plugin {caller.name!r} was not granted calls of {tool!r}")
     return Decision(False, False, f"the {caller.kind} {caller.name!r} has no right to {action}")

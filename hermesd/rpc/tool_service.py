@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from operator import attrgetter
 
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
 from hermesd.clock import Clock, uuid7
@@ -201,20 +202,25 @@ def not_found_tool(name: str, known: object) -> NotFoundError:
 def _check_call(request: tool_pb2.CallToolRequest) -> None:
     """Refuse a request that cannot be a call. The arguments are the dispatcher's to judge."""
     _check_name(request.name)
-    for field in UNSUPPORTED:
-        if getattr(request, field):
-            raise _unsupported(field)
+    if any(_unsupported_values(request)):
+        raise next(_unsupported(field) for field in UNSUPPORTED if getattr(request, field))
     if len(request.request_id) > MAX_REQUEST_ID or not _plain(request.request_id):
         raise InvalidRequestError(f"request_id must be at most {MAX_REQUEST_ID} printable characters")
     if len(request.session_id) > MAX_SESSION_ID or not _plain(request.session_id):
         raise InvalidRequestError(f"session_id must be at most {MAX_SESSION_ID} printable characters")
     if request.HasField("timeout_ms") and request.timeout_ms < 1:
         raise InvalidRequestError(f"timeout_ms must be at least 1, got {request.timeout_ms}")
-    if len(request.metadata) > MAX_METADATA:
-        raise InvalidRequestError(f"metadata has {len(request.metadata)} entries, more than {MAX_METADATA}")
-    for key, value in request.metadata.items():
+    metadata = request.metadata
+    if not metadata:
+        return
+    if len(metadata) > MAX_METADATA:
+        raise InvalidRequestError(f"metadata has {len(metadata)} entries, more than {MAX_METADATA}")
+    for key, value in metadata.items():
         if len(key) + len(value) > MAX_METADATA_CHARS:
             raise InvalidRequestError(f"metadata {key[:50]!r} is longer than {MAX_METADATA_CHARS} characters")
+
+
+_unsupported_values = attrgetter(*UNSUPPORTED)
 
 
 def _check_name(name: str) -> None:

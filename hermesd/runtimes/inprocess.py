@@ -257,7 +257,7 @@ class _Call:
         self._is_cancelled = False
         #: Made for a tool that may look at it.
         self._cancelled: threading.Event | None = None
-        self._task: asyncio.Task[Outcome] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._calls: list[Future[Any]] = []
 
     @property
@@ -284,9 +284,7 @@ class _Call:
         """On the plugin's loop."""
         self._task = asyncio.get_running_loop().create_task(self._run_async())
         # One that is cancelled before its first step never enters its coroutine; its end is told too.
-        self._task.add_done_callback(
-            lambda task: self._finish(UNBEGUN if task.cancelled() else task.result())
-        )
+        self._task.add_done_callback(lambda task: self._finish(UNBEGUN) if task.cancelled() else None)
         if self._is_cancelled:
             self._task.cancel()
 
@@ -300,12 +298,14 @@ class _Call:
         if self.bound.is_async:
             self._runtime._plugin_loop().call(lambda: self._task.cancel() if self._task is not None else None)
 
-    async def _run_async(self) -> Outcome:
+    async def _run_async(self) -> None:
         with call_scope(self._scope()):
             try:
-                return self._outcome(await self._start())
+                outcome = self._outcome(await self._start())
             except BaseException as error:  # noqa: BLE001 - as above; cancellation ends here too: the task is ours
-                return self._failure(error)
+                outcome = self._failure(error)
+        # Not in a callback of the task, which the loop would run one turn later.
+        self._finish(outcome)
 
     def _start(self) -> Any:
         context = self._context() if self.bound.wants_context else None

@@ -27,6 +27,7 @@ from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
+from hermesd.serving.time_limit import TimeLimit
 
 Emit = Callable[[str, dict[str, object]], None]
 
@@ -240,7 +241,7 @@ class Dispatcher:
             call=self._nested(course, instance),
         )
         try:
-            async with asyncio.timeout(max(0.0, course.deadline - self._clock.monotonic())):
+            with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
             self._time_out(course)
