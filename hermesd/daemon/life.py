@@ -41,7 +41,7 @@ from hermesd.sources.bundled import BundledSource
 from hermesd.sources.entry_point import EntryPointSource
 from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import FolderSource
-from hermesd.sources.source import Scan, Source
+from hermesd.sources.source import Scan, Source, like
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore
 from hermesd.store.layout import DataDir
@@ -128,6 +128,7 @@ class Daemon:
             self._roots,
             self._scan,
             clock=clock,
+            rescan=self._rescan,
             files=self._files,
             excluded=[directory.root],
             events=plugins.watch,
@@ -401,6 +402,23 @@ class Daemon:
         self._looked = None
         configuration = self._configuration
         scans = tuple(source.scan() for source in self._sources(configuration))
+        return self._keep(configuration, like(scans, self._reading.seen))
+
+    def _rescan(self, places: frozenset[str]) -> ScanState | None:
+        """As `_scan`, but look only at the plugins that `places` lie in; None: that is not enough."""
+        looked, self._looked = self._looked, None
+        configuration = self._configuration
+        if looked is None or looked[0] is not configuration:
+            return None
+        scans = []
+        for source, before in zip(self._sources(configuration), looked[1], strict=True):
+            scan = source.rescan(before, places) if isinstance(source, FolderSource) else before
+            if scan is None:
+                return None
+            scans.append(scan)
+        return self._keep(configuration, tuple(scans))
+
+    def _keep(self, configuration: Configuration, scans: tuple[Scan, ...]) -> ScanState:
         state = self._state(scans)
         self._looked = (configuration, scans)
         return state

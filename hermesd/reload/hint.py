@@ -68,7 +68,8 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event at a path as the configuration spells it. Kind "other" says no more than: look."""
+    """One event at a path as the configuration spells it. Kind "other" says no more than: look. Without a
+    path it stands for those that were dropped, wherever they were."""
 
     kind: Kind
     path: str
@@ -103,6 +104,8 @@ class Hints:
         self._targets: tuple[_Target, ...] = ()
         self._lock = threading.Lock()
         self._kept = list[Event]()
+        #: How often the watches were made anew: what happened meanwhile may have made no event.
+        self.renewals = 0
         self._told = False
         self._closed = False
 
@@ -122,6 +125,7 @@ class Hints:
         if not force and targets == self._targets and self._is_alive():
             return None
         self._stop()
+        self.renewals += 1
         _quieten_watchdog()
         try:
             self._observer = observer = self._make()
@@ -160,7 +164,7 @@ class Hints:
     def _put(self, events: Sequence[Event]) -> None:
         with self._lock:
             if len(self._kept) >= MAX_KEPT:
-                self._kept = self._kept[MAX_KEPT // 2 :]
+                self._kept = [Event("other", ""), *self._kept[MAX_KEPT // 2 :]]
             self._kept.extend(events)
             tell = not self._told and not self._closed
             self._told = True

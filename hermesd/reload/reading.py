@@ -22,7 +22,7 @@ from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.placing import Look, Placing
 from hermesd.sources.fingerprint import file_fingerprint
 from hermesd.sources.folder import MANIFEST
-from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan, Source
+from hermesd.sources.source import Fingerprint, Found, Origin, Root, RootState, Scan, Source, like
 from hermesd.store.content import Content, ContentStore
 from hermesd.store.grants import Grants, GrantStore
 from hermesd.store.served import ServedStore
@@ -120,7 +120,7 @@ class SourceReading:
         configuration, faults = self._configure(unsettled)
         scans = self._looked(configuration)
         if scans is None:
-            scans = tuple(source.scan() for source in self._sources(configuration))
+            scans = like(tuple(source.scan() for source in self._sources(configuration)), self.seen)
             # Between the look that found all settled and this one somebody may have begun to write again.
             unsettled |= self._moved(scans)
         self.seen = scans
@@ -128,12 +128,13 @@ class SourceReading:
         rejections = [*faults, *(_placed(each, configuration) for scan in scans for each in scan.faults)]
         goals: dict[str, Goal] = {}
         claims: dict[str, Look] = {}
+        stored = self._contents.listed()
         for look in sorted(looks, key=self._precedence):
             first = claims.setdefault(look.name, look)
             if first is not look:
                 rejections.extend(look.rejections or [_collision(look, first)])
                 continue
-            goals[look.name] = self._goal_of(look, configuration)
+            goals[look.name] = self._goal_of(look, configuration, stored)
         self._names = {look.found.unit: name for name, look in claims.items()}
         self._goals = {unit: each for unit, each in self._goals.items() if unit in self._names}
         known = set(goals)
@@ -227,7 +228,12 @@ class SourceReading:
 
     def _look(self, found: Found, *, same_root: bool) -> Look:
         before = self._looks.get(found.unit)
-        if before is not None and same_root and before.found == found and not _must_look_again(before):
+        if (
+            before is not None
+            and same_root
+            and (before.found is found or before.found == found)
+            and not _must_look_again(before)
+        ):
             return before
         name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
@@ -279,13 +285,15 @@ class SourceReading:
         self._manifests[content.digest] = manifest
         return manifest
 
-    def _goal_of(self, look: Look, configuration: Configuration) -> Goal:
-        """The goal of a unit. One that runs is made anew only when something that it follows from is new."""
+    def _goal_of(self, look: Look, configuration: Configuration, stored: frozenset[str]) -> Goal:
+        """The goal of a unit. One that runs is made anew only when something that it follows from is new, or
+        its content is neither among those that are `stored` nor in the store after all.
+        """
         basis = _Basis(look, configuration, self._grants.current, self.last_good(look.name))
         before = self._goals.get(look.found.unit)
         if before is not None and before.basis.is_same(basis):
             run = before.goal.run
-            if run is not None and self.has_content(run.spec.digest):
+            if run is not None and (run.spec.digest in stored or self.has_content(run.spec.digest)):
                 return before.goal
         goal = self._goal(look, configuration)
         self._goals[look.found.unit] = _Placed(basis, goal)

@@ -97,6 +97,8 @@ class _Pass:
     drains: list[asyncio.Task[None]] = field(default_factory=list)
     refusals: tuple[Rejection, ...] = ()
     undone: bool = False
+    #: What the pass came to, once that has been told.
+    report: ReloadReport | None = None
 
 
 class Reloader:
@@ -170,7 +172,8 @@ class Reloader:
             raise run
         if not no_wait:
             await self._aftermath(run)
-        return self._report(run)
+        # What a pass came to when it ended, unless the asker waited for more.
+        return run.report if no_wait and run.report is not None else self._report(run)
 
     async def close(self) -> None:
         """Prepare nothing more; drain and close every instance, dependents first.
@@ -211,7 +214,7 @@ class Reloader:
         """Tell of a pass once, however many asked for it and whether or not they still listen."""
         if run.ask.dry_run:
             return
-        report = self._report(run)
+        report = run.report = self._report(run)
         self.last = Finished(self._clock.now(), report.rejected)
         self._listener.reloaded(report, run.ask.cause)
 

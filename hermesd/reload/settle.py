@@ -99,6 +99,11 @@ class Settling:
         """Judge by these times from now on."""
         self._settle_s, self._unsettled_s = settle_s, unsettled_s
 
+    @property
+    def pending(self) -> frozenset[str]:
+        """The units that differ from what was reported and have not settled."""
+        return frozenset(self._pending)
+
     def modified(self, path: str, now: float) -> None:
         """A file was written to; it may still be open."""
         self._open.setdefault(path, now)
@@ -165,7 +170,12 @@ class Settling:
 
     def _differing(self, state: ScanState) -> list[str]:
         """The units that differ from what was reported; one that became as it was is forgotten."""
-        differing = [unit for unit, seen in state.units.items() if self._reported.get(unit) != seen]
+        reported = self._reported
+        differing = []
+        for unit, seen in state.units.items():
+            before = reported.get(unit)
+            if before is not seen and before != seen:
+                differing.append(unit)
         differing += [unit for unit in self._reported if unit not in state.units]
         for unit in self._pending.keys() - set(differing):
             del self._pending[unit]

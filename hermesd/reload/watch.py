@@ -1,7 +1,8 @@
 """Noticing that something changed on disk, and saying so when the change is complete.
 
-A rescan is the truth and file events are hints for when to make one. Scans run in one thread of their
-own, never two at once. Writing to the data dir, or reading what is watched, wakes nobody.
+A rescan is the truth and file events are hints for when to make one, and where to look first. Scans run
+in one thread of their own, never two at once. Writing to the data dir, or reading what is watched, wakes
+nobody.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ GAP_S = 0.02
 RESTART_S = 0.5
 LOOK_S = 5.0
 DEAF_AFTER = 2
+#: After a look at a part, so long without another, everything is looked at: what an event leaves out (hard
+#: links, a queue that overflowed) is found without waiting for the rescan.
+CONFIRM_S = 1.0
+#: So many places, and looking at everything is no dearer.
+MOST_PLACES = 64
 Cause = Literal["event", "rescan", "asked"]
 _T = TypeVar("_T")
 
@@ -60,8 +66,11 @@ class Watcher:
 
     `scan` runs in the watcher's thread and should not raise; when it does, it is logged, `degraded`
     says so, and it is tried again. `excluded` (the data dir) makes no events. With `events` False
-    nothing is watched and nothing rescanned: only `settle` looks. `on_rescan_found` is called on the
-    loop for each rescan that found what no event had told, `on_degraded` whenever `degraded` has changed.
+    nothing is watched and nothing rescanned: only `settle` looks. `rescan` gives the state of the last look,
+    with what lies at these paths (or around them) looked at anew; None: it cannot, look at everything. It
+    serves what events told of; every other look, and one soon after it, is a `scan`. `on_rescan_found` is
+    called on the loop for each rescan that found what no event had told, `on_degraded` whenever `degraded`
+    has changed.
 
     Life: `start`, then `changes` and `settle` from any task of the same loop, then `close`.
     """
@@ -72,6 +81,7 @@ class Watcher:
         scan: Callable[[], ScanState],
         *,
         clock: Clock,
+        rescan: Callable[[frozenset[str]], ScanState | None] = lambda _: None,
         files: Callable[[], Sequence[Path]] = tuple,
         excluded: Iterable[Path] = (),
         events: bool = True,
@@ -82,7 +92,8 @@ class Watcher:
         on_degraded: Callable[[str | None], None] = lambda _: None,
         observer: Callable[[], BaseObserver] = InotifyObserver,
     ) -> None:
-        self._roots, self._files, self._scan, self._clock = roots, files, scan, clock
+        self._roots, self._files, self._clock = roots, files, clock
+        self._scan, self._rescan = scan, rescan
         self._events, self._rescan_s = events, rescan_s
         self._settle_s, self._unsettled_s = settle_s, unsettled_s
         self._on_rescan_found, self._on_degraded = on_rescan_found, on_degraded
@@ -96,6 +107,9 @@ class Watcher:
         self._ready = asyncio.Event()
         self._news: Settled | None = None
         self._asked = list[_Ask]()
+        self._places = set[str]()
+        self._everything = True
+        self._confirm_at = math.inf
         self._cause: Cause = "rescan"
         self._gathered = frozenset[str]()
         self._unsettled = frozenset[str]()
@@ -141,10 +155,11 @@ class Watcher:
         self._rescan_s, self._settle_s, self._unsettled_s = rescan_s, settle_s, unsettled_s
         self._settling.tune(settle_s=settle_s, unsettled_s=unsettled_s)
         if before != (rescan_s, settle_s, unsettled_s):
-            self._wake.set()  # it sleeps until a moment that the old times gave
+            self.hint()  # it sleeps until a moment that the old times gave
 
     def hint(self) -> None:
-        """Look soon. Call it on the loop."""
+        """Look soon, at everything. Call it on the loop."""
+        self._everything = True
         self._wake.set()
 
     async def changes(self) -> AsyncIterator[Settled]:
@@ -212,7 +227,7 @@ class Watcher:
                 await asyncio.wait({watching})
             fault = None if watching.cancelled() else watching.exception()
             log.error("the file watcher died and is started again", exc_info=fault)
-            self._force = True
+            self._force = self._everything = True
             await asyncio.sleep(RESTART_S)
 
     async def _watch(self) -> None:
@@ -221,11 +236,13 @@ class Watcher:
         while True:
             asked = await self._pause(self._next(again_at, rescan_at))
             begun = self._clock.monotonic()
-            hinted = self._take_events(begun) or asked
-            state = await self._look()
+            hinted = self._take_events(begun) or asked or begun >= self._confirm_at
+            state = await self._look(self._where(due=begun >= min(rescan_at, self._confirm_at)))
             self._tell_degraded()
             ended = self._clock.monotonic()
             hinted = self._take_events(ended) or hinted
+            self._confirm_at = math.inf if self._everything else ended + CONFIRM_S
+            self._everything = state is None
             period = self._rescan_s if self._no_events is None else self._poll_s
             rescan_at = ended + period if begun >= rescan_at else min(rescan_at, ended + period)
             if state is None:
@@ -245,7 +262,7 @@ class Watcher:
         if again_at is not None:
             times.append(again_at)
         if self._events:
-            times.append(rescan_at)
+            times.extend((rescan_at, self._confirm_at))
         return min(times, default=math.inf)
 
     async def _pause(self, until: float) -> bool:
@@ -261,6 +278,7 @@ class Watcher:
 
     def _take_events(self, now: float) -> bool:
         events = self._hints.take()
+        self._places.update(event.path for event in events)
         for event in events:
             if event.kind == "modified":
                 self._settling.modified(event.path, now)
@@ -272,12 +290,26 @@ class Watcher:
                 self._settling.gone(event.path)
         return bool(events)
 
-    async def _look(self) -> ScanState | None:
+    def _where(self, *, due: bool) -> frozenset[str]:
+        """Where to look; `_everything` says whether that is enough."""
+        places, self._places = self._places | self._settling.pending, set()
+        doubtful = self._no_events is not None or self._force or self._deaf > 0
+        if due or self._asked or doubtful or len(places) > MOST_PLACES:
+            self._everything = True
+        return frozenset(places)
+
+    async def _look(self, places: frozenset[str]) -> ScanState | None:
         """Renew the watches, then scan: in that order, so that nothing falls between the two."""
         if self._events:
+            watches = self._hints.renewals
             self._no_events = await self._renew()
+            if self._no_events is not None or self._hints.renewals != watches:
+                self._everything = True
         try:
-            state = await self._in_thread(self._scan)
+            state = None if self._everything else await self._in_thread(lambda: self._rescan(places))
+            if state is None:
+                self._everything = True
+                state = await self._in_thread(self._scan)
         except Exception as error:
             # Whatever a scan raises must not end the watching.
             log.exception("looking for changes failed; it is tried again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hermesd.errors import Rejection
@@ -45,6 +45,44 @@ class FolderSource:
             held={unit: marks for each in taken for unit, marks in each.held.items()},
             roots=tuple(root for each in taken for root in each.roots),
         )
+
+    def rescan(self, before: Scan, places: Iterable[str]) -> Scan | None:
+        """`before` (a scan of these directories), with the plugins in which `places` lie looked at anew.
+
+        None when only a scan can tell: a place lies in no plugin of `before`, one of these is a plugin no
+        more, or a directory does not stand as it did. Plugins that are links are always looked at.
+        """
+        if tuple(root.path for root in before.roots) != self._roots:
+            return None
+        names = _names_in(before.roots, places)
+        units = {found.unit: found for found in before.found}
+        renewed = dict[str, Found]()
+        for root in before.roots:
+            judged = self._again(root, names[root.path], units) if names is not None else None
+            if judged is None:
+                return None
+            renewed.update((found.unit, found) for found in judged if found != units[found.unit])
+        found = tuple(renewed.get(each.unit, each) for each in before.found)
+        return Scan(found, before.faults, before.held, before.roots)
+
+    def _again(self, root: Root, names: set[str], units: Mapping[str, Found]) -> list[Found] | None:
+        """The plugins called `names` in one directory, judged anew; None when one is none, or not known."""
+        if root.state is not RootState.PRESENT or _stand(root.path) != root:
+            return None
+        try:
+            with os.scandir(root.path) as listing:
+                entries = [
+                    each
+                    for each in listing
+                    if each.name in names or (each.is_symlink() and each.path in units)
+                ]
+        except OSError:
+            return None
+        if names - {each.name for each in entries} or any(each.path not in units for each in entries):
+            return None
+        judged = [self._judge(root.path, each) for each in entries]
+        found = [each for each in judged if isinstance(each, Found)]
+        return found if len(found) == len(entries) and _stand(root.path) == root else None
 
     def _root(self, path: Path) -> Scan:
         """One directory. When it is exchanged while it is looked at, look again: half of each is neither."""
@@ -146,6 +184,21 @@ class FolderSource:
             unsupported=DECLARATIVE[0],
             remedy=DECLARATIVE[1],
         )
+
+
+def _names_in(roots: Sequence[Root], places: Iterable[str]) -> dict[Path, set[str]] | None:
+    """The entries of each directory in which `places` lie; None when one lies in no directory."""
+    names: dict[Path, set[str]] = {root.path: set() for root in roots}
+    prefixes = [(f"{root.path}/", names[root.path]) for root in roots]
+    for place in places:
+        within = [(place[len(prefix) :], known) for prefix, known in prefixes if place.startswith(prefix)]
+        if not within:
+            return None
+        for relative, known in within:
+            name = relative.partition("/")[0]
+            if not is_ignored_unit(name):  # whatever happens there, no scan looks at it
+                known.add(name)
+    return names
 
 
 def _stand(path: Path) -> Root:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -83,6 +83,12 @@ class Scan:
     held: Mapping[str, Fingerprint] = field(default_factory=dict)
     roots: tuple[Root, ...] = ()
 
+    def like(self, before: Scan) -> Scan:
+        """The same, with the very objects of `before` for what is equal, so that comparing them is quick."""
+        known = {each.unit: each for each in before.found}
+        found = tuple(known[each.unit] if known.get(each.unit) == each else each for each in self.found)
+        return replace(self, found=found)
+
     def is_uncertain(self, unit: str) -> bool:
         """Whether the absence of `unit` from this scan says nothing about it."""
         if unit in self.held:
@@ -90,6 +96,13 @@ class Scan:
         return any(
             root.state is RootState.UNREADABLE and unit.startswith(f"{root.path}/") for root in self.roots
         )
+
+
+def like(scans: tuple[Scan, ...], before: tuple[Scan, ...]) -> tuple[Scan, ...]:
+    """The same scans, with the very objects of those `before`, of the same sources, for what is equal."""
+    if len(scans) != len(before):
+        return scans
+    return tuple(each.like(earlier) for each, earlier in zip(scans, before, strict=True))
 
 
 class Source(Protocol):

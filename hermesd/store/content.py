@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesd.errors import PluginError
+from hermesd.errors import PluginError, StoreError
 from hermesd.model.digest import digest_of
 from hermesd.store.capture import ContentFile, Taker, UnsettledError, capture
 from hermesd.store.durable import store_error, write_all
@@ -81,6 +81,16 @@ class ContentStore:
             if known is not None and known.root.is_dir():
                 return known
         return self._load(digest)
+
+    def listed(self) -> frozenset[str]:
+        """The digests that one listing of the store names, none when it cannot be listed: a quick way to see
+        that contents are still there. `get` tells for sure.
+        """
+        try:
+            names = self._names()
+        except StoreError:
+            return frozenset()
+        return frozenset(f"sha256:{name}" for name in names if _HEX.match(name) is not None)
 
     def verify(self, digest: str) -> bool:
         """Whether the stored bytes are what the digest says, read anew from the disk."""
