@@ -158,22 +158,32 @@ class LogLine(Protocol):
     def fields(self) -> Mapping[str, object]: ...
 
 
-class Administration(Protocol):
-    """What the operator can see and do.
-
-    `permissions` has the shape of a manifest's permissions; an empty one revokes everything.
-    NotFoundError for a plugin or tool that does not exist, PreconditionError where the configuration
-    file speaks or the object is in the wrong state.
-    """
+class Inspection(Protocol):
+    """What the daemon says of itself."""
 
     async def status(self) -> dict[str, object]: ...
     async def effective_config(self) -> Sequence[EffectiveValue]: ...
+    async def dump_state(self) -> dict[str, object]: ...
+    def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[LogLine]: ...
+
+
+class Lifecycle(Protocol):
+    """Whether the daemon takes calls, and its end."""
+
     async def drain(self) -> None: ...
     async def resume(self) -> None: ...
     async def shutdown(self) -> None:
         """Begins to end the daemon and returns at once."""
 
-    async def dump_state(self) -> dict[str, object]: ...
+
+class Decisions(Protocol):
+    """What the operator decides about plugins and tools.
+
+    `permissions` has the shape of a manifest's permissions; an empty one revokes everything.
+    NotFoundError for a plugin or tool that does not exist, PreconditionError where the configuration
+    file decides already or the object is in the wrong state.
+    """
+
     async def trust_plugin(
         self, name: str, digest: str, isolation: str, follow: bool, caller: Caller
     ) -> PluginStatus: ...
@@ -189,5 +199,3 @@ class Administration(Protocol):
     async def rollback_plugin(self, name: str, digest: str, caller: Caller) -> PluginStatus: ...
     async def plugin_history(self, name: str) -> Sequence[HistoryEntry]:
         """Newest first."""
-
-    def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[LogLine]: ...

@@ -28,7 +28,7 @@ from hermesd.rpc.admin_service import AdminService
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import ADMIN_SERVICE, HEALTH_SERVICE, TOOL_SERVICE, Edge, Identify, identify
 from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.ports import Administration, Calls, Events, Registry, Reload
+from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Registry, Reload
 from hermesd.rpc.tool_service import ToolService
 
 _log = logging.getLogger("hermesd.rpc")
@@ -75,8 +75,10 @@ class Backend:
     calls: Calls
     registry: Registry
     reload: Reload
-    administration: Administration
     events: Events
+    inspection: Inspection
+    lifecycle: Lifecycle
+    decisions: Decisions
 
 
 class _GenericHandlers:
@@ -174,7 +176,9 @@ class RpcServer:
             backend.calls, backend.registry, self._streams, self._clock, self._limits.message_bytes
         )
         admin = AdminService(
-            administration=backend.administration,
+            inspection=backend.inspection,
+            lifecycle=backend.lifecycle,
+            decisions=backend.decisions,
             reload=backend.reload,
             registry=backend.registry,
             events=backend.events,
