@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
 from types import FrameType
@@ -54,6 +54,8 @@ class Inspection:
         executor: Executor,
         clock: Clock,
         addresses: Sequence[str],
+        address_faults: Callable[[], Sequence[Rejection]],
+        lost_addresses: Callable[[], Sequence[object]],
         work_tree: WorkTree,
     ) -> None:
         self._lifecycle = lifecycle
@@ -69,6 +71,8 @@ class Inspection:
         self._executor = executor
         self._clock = clock
         self._addresses = addresses
+        self._address_faults = address_faults
+        self._lost_addresses = lost_addresses
         self._work_tree = work_tree
         self._began = clock.monotonic()
         self._processes = ProcessTable()
@@ -77,9 +81,11 @@ class Inspection:
         return True
 
     def readiness(self) -> tuple[bool, Mapping[str, object]]:
-        """Ready: the first pass has committed and calls are taken."""
+        """Ready: the first pass has committed, calls are taken, and every socket is where it should be."""
         waiting = [each.name for each in self._reloader.plugins() if each.standing.state == "pending"]
-        reasons = [] if self._lifecycle.phase == "ready" else [f"the daemon is {self._lifecycle.phase}"]
+        phase = self._lifecycle.phase
+        reasons = [] if phase == "ready" else [f"the daemon is {phase}"]
+        reasons.extend(f"the socket of {each} was removed" for each in self._lost_addresses())
         return not reasons, {
             "ready": not reasons,
             "generation": self._registry.catalogue.generation,
@@ -198,6 +204,7 @@ class Inspection:
             if plan is not None
             else []
         )
+        warnings.extend(_plain(each) for each in self._address_faults())
         if (reason := self._watch.degraded) is not None:
             warnings.append({"name": "watcher", "reason": reason})
         warnings.extend(

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
@@ -59,6 +60,8 @@ _log = logging.getLogger("hermesd")
 
 #: After the drain: for answers to leave and handlers to end.
 LAST_WORDS_S = 2.0
+#: How soon it is noticed that a socket was removed.
+ADDRESS_CHECK_S = 2.0
 STOPPED = Cut(Code.UNAVAILABLE, "the daemon stopped while this call ran", "call again when it is back")
 
 
@@ -155,6 +158,7 @@ class Daemon:
                         keep_alive(self._notifier, lambda: self._lag.last_progress), name="watchdog"
                     ),
                 ]
+                background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
                 undo_signals = self._catch_signals(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -208,6 +212,8 @@ class Daemon:
             executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
+            address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
+            lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
         )
 
@@ -371,6 +377,23 @@ class Daemon:
             self._events.emit("watcher_recovered", "")
         else:
             self._events.emit("watcher_degraded", "", reason)
+
+    async def _keep_addresses(self, server: RpcServer) -> None:
+        """Listen again where a socket was removed: without it the daemon runs and nobody can reach it."""
+        lost: set[Address] = set()
+        while True:
+            await asyncio.sleep(ADDRESS_CHECK_S)
+            for address in server.lost():
+                if address not in lost:
+                    lost.add(address)
+                    self._events.emit("address_lost", str(address), "its socket was removed")
+                try:
+                    await server.reopen(address)
+                except (HermesdError, OSError) as error:
+                    _log.debug("%s cannot be opened again yet: %s", address, error)
+                    continue
+                lost.discard(address)
+                self._events.emit("address_reopened", str(address))
 
     def _loop_ran(self, lag_s: float) -> None:
         """Twice a second."""
