@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import cast
@@ -14,23 +13,13 @@ from typing import cast
 from hermesd.errors import NotFoundError, PreconditionError
 from hermesd.model.call import Caller
 from hermesd.model.name import nearest
-from hermesd.model.status import PluginStatus
+from hermesd.model.status import HistoryEntry, PluginStatus
 from hermesd.reload.reloader import Reloader
 from hermesd.serving.registry import Registry
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore, Isolation
 from hermesd.store.served import ServedStore
 from hermesd.telemetry.event import EventLog
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One content that a plugin served, and when (UTC)."""
-
-    digest: str
-    version: str
-    first_served: datetime
-    last_served: datetime
 
 
 class Decisions:
