@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hermesd.client import async_client, client
 
-
 NAMES = {"AsyncIterator": "Iterator", "AsyncClient": "Client"}
 
 
