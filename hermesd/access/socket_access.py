@@ -30,15 +30,15 @@ def folder_fault(folder: Path, *, uid: int | None = None) -> FolderFault | None:
     """
     status = os.stat(folder)
     sticky = status.st_mode & stat.S_ISVTX
-    mend = f"chmod go-w {shlex.quote(str(folder))}"
+    fix = f"chmod go-w {shlex.quote(str(folder))}"
     if status.st_mode & stat.S_IWOTH and not sticky:
-        return FolderFault(f"{folder} is writable by everybody", mend, fatal=True)
+        return FolderFault(f"{folder} is writable by everybody", fix, fatal=True)
     if status.st_uid not in (0, os.geteuid() if uid is None else uid):
         reason = f"{folder} belongs to the uid {status.st_uid}, which can replace the socket"
         return FolderFault(reason, "listen in a folder of your own", fatal=False)
     if status.st_mode & stat.S_IWGRP and not sticky and not has_private_group(folder, status):
         return FolderFault(
-            f"{folder} is writable by its group, which can replace the socket", mend, fatal=False
+            f"{folder} is writable by its group, which can replace the socket", fix, fatal=False
         )
     return None
 

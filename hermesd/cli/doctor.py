@@ -39,7 +39,7 @@ class Setting:
     help="""Examine this machine: interpreter, limits, permissions, disk, clock, addresses, the daemon itself.
 
 Changes nothing. Exit status 1 when anything would keep the daemon from working; warnings are no failure.""",
-    short_help="Examine this machine and say what to mend.",
+    short_help="Examine this machine and say what to fix.",
 )
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file.")
 @click.option(

@@ -57,7 +57,7 @@ class Decisions:
         self, name: str, digest: str, isolation: str, follow: bool, caller: Caller
     ) -> PluginStatus:
         plugin = self._known(name)
-        self._refuse_where_yaml_speaks(f"plugins.trusted.{name}", f"plugins.untrusted.{name}")
+        self._refuse_if_configured(f"plugins.trusted.{name}", f"plugins.untrusted.{name}")
         if plugin.origin not in ("folder", "file"):
             raise PreconditionError(
                 f"{name} is {plugin.origin}, which needs no trust", remedy="only dropped plugins are trusted"
@@ -68,7 +68,7 @@ class Decisions:
             raise PreconditionError(unsafe[0], remedy=unsafe[1])
         pinned = digest or plugin.found_digest
         if not pinned:
-            raise PreconditionError(f"{name} cannot be read", remedy="mend what its rejection names")
+            raise PreconditionError(f"{name} cannot be read", remedy="fix what its rejection names")
         if pinned != plugin.found_digest and not self._served_before(name, pinned):
             raise PreconditionError(
                 f"{name} holds {plugin.found_digest}, not {pinned}", remedy="look again at what it holds now"
@@ -82,7 +82,7 @@ class Decisions:
 
     async def untrust_plugin(self, name: str, caller: Caller) -> PluginStatus:
         self._known(name)
-        self._refuse_where_yaml_speaks(f"plugins.trusted.{name}")
+        self._refuse_if_configured(f"plugins.trusted.{name}")
         if self._grants.current.plugin(name).trust is None:
             raise PreconditionError(f"{name} is not trusted", remedy="hermesd ctl plugins list")
         work = partial(self._grants.untrust, name, by=caller.name)
@@ -92,7 +92,7 @@ class Decisions:
         self, name: str, permissions: Mapping[str, object], caller: Caller
     ) -> PluginStatus:
         plugin = self._known(name)
-        self._refuse_where_yaml_speaks(f"plugins.trusted.{name}.grant", f"plugins.untrusted.{name}.grant")
+        self._refuse_if_configured(f"plugins.trusted.{name}.grant", f"plugins.untrusted.{name}.grant")
         granted = _union(self._granted(name, plugin), permissions)
         work = partial(self._grants.grant, name, granted, by=caller.name)
         return await self._change(name, "plugin_granted", work, by=caller.name)
@@ -101,7 +101,7 @@ class Decisions:
         self, name: str, permissions: Mapping[str, object], caller: Caller
     ) -> PluginStatus:
         plugin = self._known(name)
-        self._refuse_where_yaml_speaks(f"plugins.trusted.{name}.grant", f"plugins.untrusted.{name}.grant")
+        self._refuse_if_configured(f"plugins.trusted.{name}.grant", f"plugins.untrusted.{name}.grant")
         left = _difference(self._granted(name, plugin), permissions) if permissions else {}
         work = partial(self._grants.grant, name, left, by=caller.name)
         return await self._change(name, "plugin_revoked", work, by=caller.name)
@@ -124,7 +124,7 @@ class Decisions:
 
     async def rollback_plugin(self, name: str, digest: str, caller: Caller) -> PluginStatus:
         plugin = self._known(name)
-        self._refuse_where_yaml_speaks(f"plugins.trusted.{name}")
+        self._refuse_if_configured(f"plugins.trusted.{name}")
         if self._grants.current.plugin(name).trust is None:
             raise PreconditionError(
                 f"{name} is {plugin.origin} and was not trusted by ctl",
@@ -164,13 +164,13 @@ class Decisions:
             raise NotFoundError(f"there is no plugin {name!r}", remedy=hint)
         return plugins[name]
 
-    def _refuse_where_yaml_speaks(self, *keys: str) -> None:
+    def _refuse_if_configured(self, *keys: str) -> None:
         plan = self._reloader.plan
         for key in keys:
             place = plan.configuration.place(key) if plan is not None else None
             if place is not None:
                 raise PreconditionError(
-                    f"{place.file}:{place.line} speaks of {key}, and the configuration wins",
+                    f"{place.file}:{place.line} sets {key}, and the configuration file wins",
                     remedy="change it there and reload",
                 )
 

@@ -288,7 +288,7 @@ class _Workshop:
             )
             if result.code is not Code.OK:
                 reason = f"example {index} of {definition.name} answers {result.code}: {result.message}"
-                failures.append(Rejection(instance.plugin, reason, "mend the example or the tool"))
+                failures.append(Rejection(instance.plugin, reason, "fix the example or the tool"))
         return failures
 
 

@@ -79,7 +79,7 @@ class Reloader:
         return [owner.status(self._drainer.draining(name)) for name, owner in sorted(self._owners.items())]
 
     def rejections(self) -> tuple[Rejection, ...]:
-        """What stands rejected, until it is mended."""
+        """What stands rejected, until it is fixed."""
         general = self.plan.rejections if self.plan is not None else ()
         return (*general, *(each for _, owner in sorted(self._owners.items()) for each in owner.rejections))
 

@@ -71,7 +71,7 @@ class Replacer:
                 if preparation.task.cancelling():
                     raise
                 reason = "its startup was cancelled by its own code"
-                return Made(what, None, (Rejection(goal.name, reason, "mend its hooks"),))
+                return Made(what, None, (Rejection(goal.name, reason, "fix its hooks"),))
             except Exception as error:  # noqa: BLE001 - a fault of ours rejects one plugin, and stops nothing
                 cause = f"{type(error).__name__}: {error}"
                 self._listener.tell("plugin_rejected", goal.name, cause)
