@@ -140,9 +140,9 @@ def break_and_mend(client: Client) -> None:
     place = f"{Path(fault.file).relative_to(CHECKOUT)}:{fault.line}:{fault.column}"
     show("rejected", f"{place}: {fault.reason} ({fault.remedy})")
     show("scale.weigh_text text=心", weight(client))
-    say("Mend it")
+    say("Fix it")
     write("scale.py", PLUGIN.replace("FACTOR = 2", "FACTOR = 3"))
-    until(lambda: weight(client) == "3 grams", "the mended version serves")
+    until(lambda: weight(client) == "3 grams", "the fixed version serves")
     show("scale.weigh_text text=心", weight(client))
     answer = client.reload()
     show(

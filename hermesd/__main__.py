@@ -17,7 +17,7 @@ LAZY = {
     "check": Lazy("hermesd.cli.check:check", "Check the configuration and all plugins without a daemon."),
     "init": Lazy("hermesd.cli.init:init", "Write a starter configuration with an example plugin."),
     "plugin": Lazy("hermesd.cli.plugin:plugin", "Write and check plugins."),
-    "doctor": Lazy("hermesd.cli.doctor:doctor", "Examine this machine and say what to mend."),
+    "doctor": Lazy("hermesd.cli.doctor:doctor", "Examine this machine and say what to fix."),
     "completion": Lazy("hermesd.cli.completion:completion", "Print a shell completion script."),
     "ctl": Lazy("hermesd.ctl.group:ctl", "Talk to a running daemon."),
 }
@@ -64,7 +64,7 @@ def _open_closed_streams() -> None:
 
 
 def _bound_the_end(status: int) -> None:
-    """Exit handlers and threads that plugins left behind may end in peace, but not keep the process."""
+    """Exit handlers and threads that plugins left behind may finish; after a bound the process ends."""
 
     def end() -> None:
         time.sleep(LAST_S)

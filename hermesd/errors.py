@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_TEXT = 2000
-#: Whoever has more faults mends these first.
+#: Whoever has more faults fixes these first.
 MAX_REJECTIONS = 100
 
 
@@ -71,16 +71,16 @@ class RejectedError(HermesdError):
         )
         self.rejections = tuple(rejections)
         if (more := len(rejections) - MAX_REJECTIONS) > 0:
-            last = Rejection(rejections[0].name, f"and {more} more", "mend the first ones, then look again")
+            last = Rejection(rejections[0].name, f"and {more} more", "fix the first ones, then look again")
             self.rejections = (*self.rejections[:MAX_REJECTIONS], last)
 
 
 class ConfigError(RejectedError):
-    """The operator's configuration is at fault: mend the file."""
+    """The operator's configuration is at fault: fix the file."""
 
 
 class PluginError(RejectedError):
-    """A plugin's manifest, content or code is at fault: mend the plugin."""
+    """A plugin's manifest, content or code is at fault: fix the plugin."""
 
 
 class LockedError(HermesdError):

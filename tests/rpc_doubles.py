@@ -366,7 +366,16 @@ class Daemon:
         self.administration = Administration()
         self.events = History()
         self.address = address
-        backend = Backend(self.calls, self.registry, self.reloader, self.administration, self.events)
+        admin = self.administration
+        backend = Backend(
+            self.calls,
+            self.registry,
+            self.reloader,
+            self.events,
+            inspection=admin,
+            lifecycle=admin,
+            decisions=admin,
+        )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 
     def happen(self, kind: str, **fields: object) -> None:

@@ -24,7 +24,7 @@ MAX_ENTRIES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UnsafeMode:
-    """The first place that others could write to, and the command that mends it."""
+    """The first place that others could write to, and the command that fixes it."""
 
     path: Path
     reason: str

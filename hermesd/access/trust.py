@@ -187,7 +187,7 @@ def _why(name: str, usable: str, evidence: Evidence, trust: EffectiveTrust) -> t
     if evidence.unsafe:
         return evidence.unsafe, evidence.unsafe_remedy
     if not usable:
-        return "what the folder holds now could not be read", "mend what the rejection names"
+        return "what the folder holds now could not be read", "fix what the rejection names"
     if trust.pin:
         return "held at an earlier content by a rollback", _trust_remedy(name, usable, trust)
     return "the content changed; the last trusted one goes on serving", _trust_remedy(name, usable, trust)

@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hermesd.errors import Rejection
 from hermesd.model.status import PluginStatus
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen
 
-
-class Value(Protocol):
-    """One value of the configuration in force."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def value_json(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
+if TYPE_CHECKING:
+    from hermesd.config.effective import EffectiveValue
+    from hermesd.reload.check import CheckReport
 
 
-class Report(Protocol):
-    """What a check found. `ok` is False exactly when something is rejected."""
-
-    @property
-    def ok(self) -> bool: ...
-    @property
-    def rejected(self) -> Sequence[Rejection]: ...
-    @property
-    def warnings(self) -> Sequence[Rejection]: ...
-    @property
-    def plugins(self) -> Sequence[PluginStatus]: ...
-    @property
-    def config(self) -> Sequence[Value]: ...
-
-
-def show_report(screen: Screen, report: Report) -> ExitStatus:
+def show_report(screen: Screen, report: CheckReport) -> ExitStatus:
     """Print the report; FAILED when anything was rejected."""
     if screen.as_json:
         screen.document(report_json(report))
@@ -61,7 +39,7 @@ def show_rejection(screen: Screen, kind: str, each: Rejection) -> None:
         screen.line(f"    {each.remedy}")
 
 
-def report_json(report: Report) -> dict[str, object]:
+def report_json(report: CheckReport) -> dict[str, object]:
     """The report with the names of the contract."""
     return {
         "ok": report.ok,
@@ -75,7 +53,7 @@ def report_json(report: Report) -> dict[str, object]:
     }
 
 
-def _show_values(screen: Screen, values: Sequence[Value]) -> None:
+def _show_values(screen: Screen, values: Sequence[EffectiveValue]) -> None:
     if values:
         screen.table(
             ["KEY", "VALUE", "ORIGIN"], [[each.key, each.value_json, each.origin] for each in values]
@@ -96,7 +74,7 @@ def _show_plugins(screen: Screen, plugins: Sequence[PluginStatus]) -> None:
         screen.line()
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: CheckReport) -> str:
     errors, warnings = len(report.rejected), len(report.warnings)
     counted = f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
     return ("ok: " if report.ok else "rejected: ") + counted

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
+from hermesd.access.socket_access import folder_fault, group_id
 from hermesd.cli import examination, machine
 from hermesd.cli.examination import Finding, Listener
 from hermesd.config import places
 from hermesd.config.configuration import Configuration
 from hermesd.config.load import find_config, load_configuration
-from hermesd.errors import HermesdError, RejectedError
+from hermesd.errors import HermesdError, PreconditionError, RejectedError
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen
 
@@ -38,7 +39,7 @@ class Setting:
     help="""Examine this machine: interpreter, limits, permissions, disk, clock, addresses, the daemon itself.
 
 Changes nothing. Exit status 1 when anything would keep the daemon from working; warnings are no failure.""",
-    short_help="Examine this machine and say what to mend.",
+    short_help="Examine this machine and say what to fix.",
 )
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file.")
 @click.option(
@@ -109,6 +110,8 @@ def examine(setting: Setting, uid: int) -> Iterator[Finding]:
         yield Finding(
             "address", "fail", fault, "set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH"
         )
+    if setting.configuration is not None and setting.configuration.server.socket_group:
+        yield _socket_group(setting.configuration.server.socket_group)
     for address in _addresses(setting):
         yield examination.check_listener(_listener(address, answer))
     yield examination.check_daemon(answer, fault, remedy)
@@ -153,14 +156,27 @@ def _listener(address: str, answer: Mapping[str, object] | None) -> Listener:
     return Listener(address, holder, ours)
 
 
+def _socket_group(group: str) -> Finding:
+    try:
+        group_id(group)
+    except PreconditionError as error:
+        return examination.check_socket_group(group, error.message, error.remedy)
+    return examination.check_socket_group(group, "", "")
+
+
 def _unix_listener(address: str, path: Path, answer: Mapping[str, object] | None) -> Listener:
+    fault = folder_fault(path.parent) if path.parent.is_dir() else None
+    if fault is not None and fault.fatal:
+        return Listener(address, fault=fault.reason, remedy=fault.remedy)
+    holder, ours = "", False
     if machine.unix_socket_answers(path):
         ours = answer is not None and address in str(answer["addresses"])
-        return Listener(address, f"pid {answer['pid']}" if ours and answer else "another process", ours)
-    folder = machine.nearest_folder(path.parent)
-    if not machine.path_facts(folder).writable:
+        holder = f"pid {answer['pid']}" if ours and answer else "another process"
+    elif not machine.path_facts(folder := machine.nearest_folder(path.parent)).writable:
         return Listener(address, fault=f"{folder} cannot be written")
-    return Listener(address)
+    if fault is not None:
+        return Listener(address, holder, ours, weakness=fault.reason, remedy=fault.remedy)
+    return Listener(address, holder, ours)
 
 
 def _ask_daemon(setting: Setting) -> tuple[Mapping[str, object] | None, str, str]:

@@ -51,13 +51,16 @@ class PathFacts:
 class Listener:
     """An address that the configuration asks for, and who holds it now ("": nobody).
 
-    `ours`: the holder is the daemon that answers us. `fault`: why nobody could listen there.
+    `ours`: the holder is the daemon that answers us. `fault`: why nobody could listen there. `weakness`:
+    who else could take its place; each with its remedy.
     """
 
     address: str
     holder: str = ""
     ours: bool = False
     fault: str = ""
+    weakness: str = ""
+    remedy: str = "make the folder, or choose another address"
 
 
 def check_python(version: tuple[int, int], *, free_threaded: bool) -> Finding:
@@ -201,12 +204,21 @@ def check_listener(listener: Listener) -> Finding:
     """An address that somebody else holds keeps the daemon from starting."""
     check = f"address {listener.address}"
     if listener.fault:
-        return Finding(check, "fail", listener.fault, "make the folder, or choose another address")
+        return Finding(check, "fail", listener.fault, listener.remedy)
+    if listener.holder and not listener.ours:
+        return Finding(check, "fail", f"held by {listener.holder}", "stop it, or choose another address")
+    if listener.weakness:
+        return Finding(check, "warn", listener.weakness, listener.remedy)
     if not listener.holder:
         return Finding(check, "ok", "free")
-    if listener.ours:
-        return Finding(check, "ok", f"held by {listener.holder}")
-    return Finding(check, "fail", f"held by {listener.holder}", "stop it, or choose another address")
+    return Finding(check, "ok", f"held by {listener.holder}")
+
+
+def check_socket_group(group: str, fault: str, remedy: str) -> Finding:
+    """The group that may use the socket must exist; `fault` says why it does not."""
+    if fault:
+        return Finding("socket group", "fail", fault, remedy)
+    return Finding("socket group", "ok", group)
 
 
 def check_daemon(answer: Mapping[str, object] | None, fault: str, remedy: str) -> Finding:

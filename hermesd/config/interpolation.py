@@ -139,7 +139,7 @@ class Interpolation:
         except UnicodeDecodeError:
             raise ReferenceFault(f"the file {path} is no text in UTF-8", "save it as UTF-8") from None
         except (OSError, ValueError) as error:
-            raise ReferenceFault(f"the file {path} {trouble(error)}", "create it, or mend the path") from None
+            raise ReferenceFault(f"the file {path} {trouble(error)}", "create it, or fix the path") from None
         self.files.append(path)
         text = text.removesuffix("\n").removesuffix("\r")
         if len(data) > MAX_FILE_BYTES or "\0" in text or not text:

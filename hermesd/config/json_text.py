@@ -28,7 +28,7 @@ def read_json(text: str, places: Places | None = None) -> object:
             text, object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_real, parse_int=_whole
         )
     except json.JSONDecodeError as error:
-        raise TextFault(f"is no JSON: {error.msg}", "mend the syntax", error.lineno, error.colno) from None
+        raise TextFault(f"is no JSON: {error.msg}", "fix the syntax", error.lineno, error.colno) from None
     except RecursionError:
         raise _locate(text) from None
     except _Refused:
@@ -48,7 +48,7 @@ def _locate(text: str) -> TextFault:
         _Walk(text, {}).run()
     except TextFault as fault:
         return fault
-    return TextFault("is no JSON that can be read", "mend the syntax")
+    return TextFault("is no JSON that can be read", "fix the syntax")
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -162,7 +162,7 @@ class _Walk:
             except AmbiguousScalar as fault:
                 raise TextFault(fault.problem, fault.remedy, *self._place) from None
             except ValueError:
-                raise TextFault("is no JSON number", "mend the syntax", *self._place) from None
+                raise TextFault("is no JSON number", "fix the syntax", *self._place) from None
 
     def _string(self, lexeme: str) -> str:
         try:

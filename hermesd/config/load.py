@@ -115,7 +115,7 @@ class _Reading:
             return
         except (OSError, ValueError) as error:
             reason = f"the configuration file {trouble(error)}"
-            remedy = "mend the path or its permissions; without a file the built-in defaults hold"
+            remedy = "fix the path or its permissions; without a file the built-in defaults hold"
             self.faults.append(Rejection(str(path), reason, remedy, str(path)))
             return
         value = self._mapping(document, path)
@@ -228,7 +228,7 @@ def _rejections(faults: list[KeyFault], merged: Merged, overridden: frozenset[Pa
             found.append(Rejection(name, reason, fault.remedy, *(place or ())))
     if len(faults) > MAX_FAULTS:
         more = f"and {len(faults) - MAX_FAULTS} more"
-        found.append(Rejection("configuration", more, "mend those above first"))
+        found.append(Rejection("configuration", more, "fix those above first"))
     return found
 
 

@@ -1,7 +1,7 @@
 """A plugin's manifest: `plugin.yaml` of a folder, or what stands for it in a single file.
 
 Manifests come from whoever wrote the plugin: nothing is interpolated, nothing is followed, and every fault is
-listed at its place, so that the author mends all of them at once.
+listed at its place, so that the author fixes all of them at once.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _read_settings(value: object, faults: _Faults) -> None:
         for part in fault.pointer.split("/")[1:]:
             plain = part.replace("~1", "/").replace("~0", "~")
             path.append(int(plain) if plain.isascii() and plain.isdigit() else plain)
-        faults.add(tuple(path), f"is no JSON schema: {fault.reason}", "mend the schema of the settings")
+        faults.add(tuple(path), f"is no JSON schema: {fault.reason}", "fix the schema of the settings")
 
 
 def _read_permissions(value: object, faults: _Faults) -> None:

@@ -25,7 +25,7 @@ def settings_rejections(manifest: Manifest, configuration: Configuration) -> lis
         path = key + fault.path.replace("/", ".").replace("~1", "/").replace("~0", "~")
         place = configuration.place(path) or configuration.place(key) or ()
         reason = printable(f"{path}: {_problem(fault)}")
-        remedy = f"mend {key} in hermesd.yaml{_meant(manifest.settings, fault)}"
+        remedy = f"fix {key} in hermesd.yaml{_meant(manifest.settings, fault)}"
         found.append(Rejection(manifest.name, reason, remedy, *place))
     return found
 

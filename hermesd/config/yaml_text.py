@@ -216,12 +216,12 @@ def _tag_fault(event: Any) -> TextFault:
 
 
 _REMEDIES = (
-    ("mapping values are not allowed", "put a text that holds ': ' in quotes, or mend the indentation"),
+    ("mapping values are not allowed", "put a text that holds ': ' in quotes, or fix the indentation"),
     ("unexpected end of stream", "close the quotes or brackets that are open"),
     ("did not find expected ',' or", "close the bracket, or put a ',' between the items"),
     ("cannot start any token", "put a text that begins with this character in quotes"),
-    ("did not find expected key", "mend the indentation: keys of one mapping begin in one column"),
-    ("could not find expected ':'", "put ': ' after the key, or mend the indentation"),
+    ("did not find expected key", "fix the indentation: keys of one mapping begin in one column"),
+    ("could not find expected ':'", "put ': ' after the key, or fix the indentation"),
 )
 
 
@@ -229,7 +229,7 @@ def _syntax_fault(error: YAMLError, text: bytes) -> TextFault:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
     if mark is None:
-        return TextFault(f"is no YAML: {problem}", "mend the syntax")
+        return TextFault(f"is no YAML: {problem}", "fix the syntax")
     line = text.decode("utf-8", "replace").splitlines()[mark.line : mark.line + 1]
     if line and ("tab" in problem or line[0][mark.column : mark.column + 1] == "\t"):
         return TextFault(
@@ -238,5 +238,5 @@ def _syntax_fault(error: YAMLError, text: bytes) -> TextFault:
     if line and "${" in line[0] and "expected" in problem:
         remedy = 'inside [...] and {...} a reference must stand in quotes: "${NAME}"'
         return TextFault(f"is no YAML: {problem}", remedy, mark.line + 1, mark.column + 1)
-    remedy = next((each for part, each in _REMEDIES if part in problem), "mend the syntax on this line")
+    remedy = next((each for part, each in _REMEDIES if part in problem), "fix the syntax on this line")
     return TextFault(f"is no YAML: {problem}", remedy, mark.line + 1, mark.column + 1)

@@ -140,7 +140,9 @@ def _agreed(screen: Screen, plugin: admin_pb2.Plugin, *, follow: bool, yes: bool
     if yes:
         return digest
     if screen.as_json or not (sys.stdin.isatty() and screen.interactive):
-        raise click.UsageError(f"nobody to ask: give --yes, or --digest {digest}")
+        raise click.UsageError(
+            f"not on a terminal, so nothing can be confirmed: give --yes, or --digest {digest}"
+        )
     screen.line(f"{plugin.name} {plugin.version} from {plugin.path}", style="bold")
     screen.line(f"{'digest':<12} {digest}")
     show_files_and_permissions(screen, plugin)

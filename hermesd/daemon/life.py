@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import glob
 import logging
 import os
 import signal
@@ -13,13 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
-from hermesd.daemon.administration import Administration
+from hermesd.daemon.decision import Decisions
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
+from hermesd.daemon.inspection import Inspection
+from hermesd.daemon.lifecycle import Lifecycle
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
 from hermesd.model.status import State
@@ -28,8 +31,6 @@ from hermesd.reload.goal import Plan, Run
 from hermesd.reload.preparation import Preparer
 from hermesd.reload.reading import SourceReading
 from hermesd.reload.reloader import Reloader
-from hermesd.reload.settle import ScanState, scan_state
-from hermesd.reload.watch import Watcher
 from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
@@ -37,11 +38,6 @@ from hermesd.runtimes.worker import WorkerRuntime
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
-from hermesd.sources.bundled import BundledSource
-from hermesd.sources.entry_point import EntryPointSource
-from hermesd.sources.fingerprint import file_fingerprint
-from hermesd.sources.folder import FolderSource
-from hermesd.sources.source import Scan, Source, like
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore
 from hermesd.store.layout import DataDir
@@ -62,10 +58,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hermesd")
 
-#: An explicit reload waits this long for what is being written just now.
-PATIENCE_S = 2.0
 #: After the drain: for answers to leave and handlers to end.
 LAST_WORDS_S = 2.0
+#: How soon it is noticed that a socket was removed.
+ADDRESS_CHECK_S = 2.0
 STOPPED = Cut(Code.UNAVAILABLE, "the daemon stopped while this call ran", "call again when it is back")
 
 
@@ -85,7 +81,6 @@ class Daemon:
     ) -> None:
         self._boot = configuration
         self._configuration = configuration
-        self._candidates = tuple(candidates)
         self._directory = directory
         self._addresses = tuple(addresses)
         self._launcher = launcher
@@ -109,38 +104,37 @@ class Daemon:
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
+        self._watch = SourceWatch(
+            lambda: self._configuration,
+            candidates=candidates,
+            data_dir=directory.root,
+            clock=clock,
+            seen=lambda: self._reading.seen,
+            on_rescan_found=self._metrics.rescan_found_changes,
+            on_degraded=self._watch_degraded,
+        )
         self._reading = SourceReading(
             load=load,
-            sources=self._sources,
+            sources=self._watch.sources,
             contents=self._contents,
             grants=self._grants,
             served=self._served,
             executor=self._executor,
-            unsettled=self._unsettled,
-            moved=self._moved,
+            unsettled=self._watch.unsettled,
+            moved=self._watch.moved,
             notices=self._restart_notices,
-            files=self._files_of,
-            looked=self._scans,
+            files=self._watch.files_of,
+            looked=self._watch.scans,
             state_dir=directory.state / "plugins",
         )
-        plugins = configuration.plugins
-        self._watcher = Watcher(
-            self._roots,
-            self._scan,
-            clock=clock,
-            rescan=self._rescan,
-            files=self._files,
-            excluded=[directory.root],
-            events=plugins.watch,
-            rescan_s=plugins.rescan_s,
-            settle_s=plugins.settle_ms / 1000,
-            unsettled_s=plugins.unsettled_s,
-            on_rescan_found=self._metrics.rescan_found_changes,
-            on_degraded=self._watcher_degraded,
-        )
-        self._watching = False
-        self._looked: tuple[Configuration, tuple[Scan, ...]] | None = None
         self._rpc: RpcServer | None = None
+        self._lifecycle = Lifecycle(
+            dispatcher=self._dispatcher,
+            flights=self._flights,
+            events=self._events,
+            stop=self.stop,
+            serving=self._tell_health,
+        )
         self._lag = LoopLag(clock, self._loop_ran, lagged=self._lagged)
         self._log_guard = LogGuard()
 
@@ -156,8 +150,8 @@ class Daemon:
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
-                administration = self._administration(reloader)
-                server = self._rpc = self._server(reloader, administration)
+                inspection, decisions = self._inspection(reloader), self._decisions(reloader)
+                server = self._rpc = self._server(reloader, inspection, decisions)
                 await server.start()
                 background = [
                     tasks.create_task(self._lag.run(), name="loop lag"),
@@ -165,19 +159,20 @@ class Daemon:
                         keep_alive(self._notifier, lambda: self._lag.last_progress), name="watchdog"
                     ),
                 ]
-                undo_signals = self._catch_signals(tasks, reloader, administration)
+                background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                undo_signals = self._catch_signals(tasks, reloader, inspection)
                 try:
-                    http = await self._start_http(tasks, administration)
-                    await self._first_pass(reloader, administration, server)
-                    background.append(tasks.create_task(self._watch(reloader), name="watch"))
+                    http = await self._start_http(tasks, inspection)
+                    await self._first_pass(reloader, decisions, server)
+                    background.append(tasks.create_task(self._follow(reloader), name="watch"))
                     await self._stopping.wait()
-                    await self._stop(reloader, administration, server)
+                    await self._stop(reloader, server)
                     if http is not None:
                         http.stop()
                 finally:
                     undo_signals()
                     await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
-                    await self._watcher.close()
+                    await self._watch.close()
                     for task in background:
                         task.cancel()
             await self._launcher.stop()
@@ -203,43 +198,52 @@ class Daemon:
             clock=self._clock,
         )
 
-    def _administration(self, reloader: Reloader) -> Administration:
-        return Administration(
+    def _inspection(self, reloader: Reloader) -> Inspection:
+        return Inspection(
+            lifecycle=self._lifecycle,
             reloader=reloader,
             registry=self._registry,
             flights=self._flights,
-            dispatcher=self._dispatcher,
             calls=self._calls,
             grants=self._grants,
-            served=self._served,
-            contents=self._contents,
-            events=self._events,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
-            metrics=self._metrics,
-            watcher=self._watcher,
+            watch=self._watch,
             lag=self._lag,
             executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
+            address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
+            lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
-            stop=self.stop,
-            serving=self._tell_health,
+        )
+
+    def _decisions(self, reloader: Reloader) -> Decisions:
+        return Decisions(
+            reloader=reloader,
+            registry=self._registry,
+            grants=self._grants,
+            served=self._served,
+            contents=self._contents,
+            events=self._events,
+            executor=self._desk,
         )
 
     async def _tell_health(self, serving: bool) -> None:
         if self._rpc is not None:
             await self._rpc.set_serving(serving)
 
-    def _server(self, reloader: Reloader, administration: Administration) -> RpcServer:
+    def _server(self, reloader: Reloader, inspection: Inspection, decisions: Decisions) -> RpcServer:
         limits = self._boot.server.limits
         return RpcServer(
             Backend(
                 calls=self._dispatcher,
                 registry=self._registry,
                 reload=reloader,
-                administration=administration,
                 events=self._events,
+                inspection=inspection,
+                lifecycle=self._lifecycle,
+                decisions=decisions,
             ),
             addresses=self._addresses,
             clock=self._clock,
@@ -248,17 +252,15 @@ class Daemon:
             denied=self._metrics.denied,
         )
 
-    async def _start_http(
-        self, tasks: asyncio.TaskGroup, administration: Administration
-    ) -> HttpServer | None:
+    async def _start_http(self, tasks: asyncio.TaskGroup, inspection: Inspection) -> HttpServer | None:
         if not self._boot.server.http:
             return None
         from hermesd.http.server import HttpServer  # noqa: PLC0415 - megabytes that most daemons never need
 
         http = HttpServer(
             self._boot.server.http,
-            administration=administration,
-            metrics=Exposition(self._metrics, administration.children, self._desk),
+            health=inspection,
+            metrics=Exposition(self._metrics, inspection.children, self._desk),
             metrics_open=lambda: self._configuration.telemetry.metrics_open,
         )
         http.bind()
@@ -266,12 +268,10 @@ class Daemon:
         self._events.emit("http_started", http.address)
         return http
 
-    async def _first_pass(
-        self, reloader: Reloader, administration: Administration, server: RpcServer
-    ) -> None:
-        self._registry.switch_off(administration.switched_off())
+    async def _first_pass(self, reloader: Reloader, decisions: Decisions, server: RpcServer) -> None:
+        self._registry.switch_off(decisions.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
-        administration.loaded()
+        self._lifecycle.loaded()
         memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
@@ -281,13 +281,12 @@ class Daemon:
         self._notifier.ready(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
 
-    async def _watch(self, reloader: Reloader) -> None:
+    async def _follow(self, reloader: Reloader) -> None:
         """Reload when what lies in the plugin directories or the configuration has settled."""
-        await self._watcher.start(self._state(self._reading.seen))
-        self._watching = True
+        await self._watch.start(self._reading.seen)
         if not self._boot.plugins.watch:
             return  # what a reload's own look finds is that reload's to apply, or, in a rehearsal, nobody's
-        async for settled in self._watcher.changes():
+        async for settled in self._watch.changes():
             _log.debug("settled: %s", ", ".join(sorted(settled.changed)))
             await self._reload(reloader, "watch", no_wait=True)
 
@@ -300,14 +299,14 @@ class Daemon:
         except Exception:  # noqa: BLE001 - told with its traceback; a daemon outlives its own faults
             _log.exception("the reload failed")
 
-    async def _stop(self, reloader: Reloader, administration: Administration, server: RpcServer) -> None:
+    async def _stop(self, reloader: Reloader, server: RpcServer) -> None:
         timeout_s = self._configuration.server.drain_timeout_s
-        administration.stopping()
+        self._lifecycle.stopping()
         self._dispatcher.draining = True
         self._notifier.stopping("draining", extend_s=timeout_s + 2 * LAST_WORDS_S)
         self._events.emit("daemon_stopping", "", calls=len(self._flights), drain_timeout_s=timeout_s)
         await server.set_serving(False)
-        await self._watcher.close()
+        await self._watch.close()
         await self._drained(timeout_s)
         for flight in self._flights:
             flight.end(STOPPED)
@@ -323,7 +322,7 @@ class Daemon:
                 each.cancel()
 
     def _catch_signals(
-        self, tasks: asyncio.TaskGroup, reloader: Reloader, administration: Administration
+        self, tasks: asyncio.TaskGroup, reloader: Reloader, inspection: Inspection
     ) -> Callable[[], None]:
         loop = asyncio.get_running_loop()
 
@@ -332,7 +331,7 @@ class Daemon:
                 await self._reload(reloader, "signal", no_wait=False)
 
         async def dump() -> None:
-            _log.info("state", extra={"state": await administration.dump_state()})
+            _log.info("state", extra={"state": await inspection.dump_state()})
 
         handlers: dict[int, Callable[[], object]] = {
             signal.SIGTERM: self.stop,
@@ -365,20 +364,7 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
-        plugins = plan.configuration.plugins
-        self._watcher.tune(
-            rescan_s=plugins.rescan_s,
-            settle_s=plugins.settle_ms / 1000,
-            unsettled_s=plugins.unsettled_s,
-        )
-
-    def _sources(self, configuration: Configuration) -> Sequence[Source]:
-        plugins = configuration.plugins
-        return (
-            BundledSource(),
-            EntryPointSource(plugins.entry_points),
-            FolderSource(plugins.dirs, excluded=[self._directory.root]),
-        )
+        self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
         return [
@@ -387,65 +373,28 @@ class Daemon:
             for key in self._boot.changes(configuration).restart
         ]  # fmt: skip
 
-    def _roots(self) -> Sequence[Path]:
-        return self._configuration.plugins.dirs
-
-    def _files(self) -> Sequence[Path]:
-        return self._files_of(self._configuration)
-
-    def _files_of(self, configuration: Configuration) -> Sequence[Path]:
-        included = [Path(found) for pattern in configuration.include_globs for found in glob.glob(pattern)]
-        return list(dict.fromkeys([*self._candidates, *configuration.watched, *included]))
-
-    def _scan(self) -> ScanState:
-        """Look at everything, for the watcher and in its thread; the next reading starts from that."""
-        self._looked = None
-        configuration = self._configuration
-        scans = tuple(source.scan() for source in self._sources(configuration))
-        return self._keep(configuration, like(scans, self._reading.seen))
-
-    def _rescan(self, places: frozenset[str]) -> ScanState | None:
-        """As `_scan`, but look only at the plugins that `places` lie in; None: that is not enough."""
-        looked, self._looked = self._looked, None
-        configuration = self._configuration
-        if looked is None or looked[0] is not configuration:
-            return None
-        scans = []
-        for source, before in zip(self._sources(configuration), looked[1], strict=True):
-            scan = source.rescan(before, places) if isinstance(source, FolderSource) else before
-            if scan is None:
-                return None
-            scans.append(scan)
-        return self._keep(configuration, tuple(scans))
-
-    def _keep(self, configuration: Configuration, scans: tuple[Scan, ...]) -> ScanState:
-        state = self._state(scans)
-        self._looked = (configuration, scans)
-        return state
-
-    def _scans(self, configuration: Configuration) -> tuple[Scan, ...] | None:
-        looked = self._looked
-        return looked[1] if looked is not None and looked[0] is configuration else None
-
-    def _state(self, scans: Sequence[Scan]) -> ScanState:
-        return scan_state(*scans, files={str(path): file_fingerprint(path) for path in self._files()})
-
-    def _moved(self, scans: Sequence[Scan]) -> frozenset[str]:
-        return self._watcher.moved(self._state(scans)) if self._watching else frozenset()
-
-    async def _unsettled(self, patient: bool) -> frozenset[str]:
-        if not self._watching:
-            return frozenset()
-        if not patient:
-            return self._watcher.unsettled
-        settled = await self._watcher.settle(PATIENCE_S)
-        return settled.unsettled
-
-    def _watcher_degraded(self, reason: str | None) -> None:
+    def _watch_degraded(self, reason: str | None) -> None:
         if reason is None:
             self._events.emit("watcher_recovered", "")
         else:
             self._events.emit("watcher_degraded", "", reason)
+
+    async def _keep_addresses(self, server: RpcServer) -> None:
+        """Listen again where a socket was removed: without it the daemon runs and nobody can reach it."""
+        lost: set[Address] = set()
+        while True:
+            await asyncio.sleep(ADDRESS_CHECK_S)
+            for address in server.lost():
+                if address not in lost:
+                    lost.add(address)
+                    self._events.emit("address_lost", str(address), "its socket was removed")
+                try:
+                    await server.reopen(address)
+                except (HermesdError, OSError) as error:
+                    _log.debug("%s cannot be opened again yet: %s", address, error)
+                    continue
+                lost.discard(address)
+                self._events.emit("address_reopened", str(address))
 
     def _loop_ran(self, lag_s: float) -> None:
         """Twice a second."""

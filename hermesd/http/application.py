@@ -16,7 +16,7 @@ from hermesd.telemetry.exposition import CONTENT_TYPE
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
-class Administration(Protocol):
+class Health(Protocol):
     """What this edge asks of the daemon."""
 
     def alive(self) -> bool: ...
@@ -34,17 +34,15 @@ class Exposition(Protocol):
         ...
 
 
-def application(
-    administration: Administration, metrics: Exposition, metrics_open: Callable[[], str]
-) -> Starlette:
+def application(health: Health, metrics: Exposition, metrics_open: Callable[[], str]) -> Starlette:
     """The routes. `metrics_open()`: "loopback" lets clients on this machine read metrics unidentified."""
 
     async def healthz(_: Request) -> Response:
-        alive = administration.alive()
+        alive = health.alive()
         return JSONResponse({"alive": alive}, status_code=200 if alive else 503)
 
     async def readyz(_: Request) -> Response:
-        ready, body = administration.readiness()
+        ready, body = health.readiness()
         return JSONResponse({**body, "ready": ready}, status_code=200 if ready else 503)
 
     async def scrape(request: Request) -> Response:

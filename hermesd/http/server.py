@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from hermesd.http.address import bind
-from hermesd.http.application import Administration, Exposition, application
+from hermesd.http.application import Exposition, Health, application
 from hermesd.http.connection import HttpConnection
 
 GRACE_S = 3
@@ -28,14 +28,14 @@ class HttpServer:
         self,
         address: str,
         *,
-        administration: Administration,
+        health: Health,
         metrics: Exposition,
         metrics_open: Callable[[], str],
     ) -> None:
         self._wanted = address
         self._listener: socket.socket | None = None
         config = uvicorn.Config(
-            application(administration, metrics, metrics_open),
+            application(health, metrics, metrics_open),
             http=HttpConnection,
             ws="none",
             lifespan="off",

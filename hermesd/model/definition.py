@@ -145,7 +145,7 @@ def parse_definition(
     if faults or schema is None:
         raise PluginError(
             [
-                Rejection(name or plugin, f"tool {name!r}: {each}", "mend the definition", file, line)
+                Rejection(name or plugin, f"tool {name!r}: {each}", "fix the definition", file, line)
                 for each in faults
             ]
         )

@@ -50,7 +50,7 @@ def outline(files: Mapping[str, bytes], plugin: str, version: str) -> Outline:
         except SyntaxError as error:
             reason = f"{type(error).__name__}: {error.msg}"
             line, column = error.lineno or 0, error.offset or 0
-            faults.append(Rejection(plugin, reason, "mend the syntax", file, line, column))
+            faults.append(Rejection(plugin, reason, "fix the syntax", file, line, column))
         except (ValueError, RecursionError, MemoryError) as error:
             reason = f"cannot be read as Python: {str(error) or type(error).__name__}"
             faults.append(Rejection(plugin, reason, "write it simpler", file))

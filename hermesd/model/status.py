@@ -74,3 +74,13 @@ class ReloadReport:
     duration_ms: float = 0.0
     config_digest: str = ""
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One content that a plugin served, and when (UTC)."""
+
+    digest: str
+    version: str
+    first_served: datetime
+    last_served: datetime

@@ -140,7 +140,7 @@ def fault_of(error: BaseException, root: Path | None) -> LoadFault:
     reason = _reason(error)
     if isinstance(error, SyntaxError) and error.filename and (root is None or _within(error.filename, root)):
         file = _within(error.filename, root) or error.filename
-        return LoadFault(reason, file, error.lineno or 0, error.offset or 0, remedy="mend the syntax")
+        return LoadFault(reason, file, error.lineno or 0, error.offset or 0, remedy="fix the syntax")
     file, line = _own_place(error, root)
     return LoadFault(reason, file, line, remedy=_remedy(error, root), trace=_trace(error))
 
@@ -251,8 +251,8 @@ def _remedy(error: BaseException, root: Path | None) -> str:
     if isinstance(error, SystemExit):
         return "guard the script's own part with `if __name__ == '__main__':`"
     if isinstance(error, RecursionError):
-        return "mend the recursion"
-    return "mend the plugin's code"
+        return "fix the recursion"
+    return "fix the plugin's code"
 
 
 def _own_place(error: BaseException, root: Path | None) -> tuple[str, int]:

@@ -31,6 +31,7 @@ from hermesd.reload.goal import Goal, Plan, Run
 from hermesd.reload.owner import Owner
 from hermesd.reload.preparation import Preparation, Preparer
 from hermesd.reload.reading import SourceReading
+from hermesd.reload.start_fault import start_faults
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
@@ -85,6 +86,7 @@ async def check_configuration(
     )
     async with _workshop(configuration, directory, lambda _: sources) as workshop:
         report = await workshop.report(call=False)
+    report = replace(report, warnings=(*report.warnings, *start_faults(configuration, directory)))
     if not effective:
         return report
     return replace(report, config=tuple(configuration.effective()))
@@ -286,7 +288,7 @@ class _Workshop:
             )
             if result.code is not Code.OK:
                 reason = f"example {index} of {definition.name} answers {result.code}: {result.message}"
-                failures.append(Rejection(instance.plugin, reason, "mend the example or the tool"))
+                failures.append(Rejection(instance.plugin, reason, "fix the example or the tool"))
         return failures
 
 

@@ -1,4 +1,4 @@
-"""What was replaced ends in peace: its calls finish, bounded, and then it is closed."""
+"""Ending what was replaced: its calls finish, within a bound, and then it is closed."""
 
 from __future__ import annotations
 

@@ -105,9 +105,12 @@ class Owner:
     @property
     def identity(self) -> str:
         """Equal as long as nothing that callers or operators see of this plugin has changed."""
-        idle = self.goal.idle
-        shown = "" if idle is None else f"{idle.state} {idle.reason} {self.goal.found_digest}"
-        return f"{self.instance.key if self.instance else ''}|{shown}"
+        return identity_of(self.instance.key if self.instance else "", self.goal.idle, self.goal.found_digest)
+
+    @property
+    def has_stood_down(self) -> bool:
+        """Whether what served was ended for a successor that does not serve yet."""
+        return self.instance is None and self.run is not None
 
     def slice(self) -> Slice:
         """What the catalogue lists for this plugin now."""
@@ -179,3 +182,13 @@ class Owner:
             permissions_json=canonical_json(goal.permissions),
             granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )
+
+
+def identity_of(key: str, idle: Idle | None, found_digest: str) -> str:
+    """The identity of a plugin whose instance has `key` ("": none), or that is `idle`."""
+    shown = "" if idle is None else f"{idle.state} {idle.reason} {found_digest}"
+    return f"{key}|{shown}"
+
+
+#: The identity of a plugin that neither serves nor has a reason not to.
+UNSERVED = identity_of("", None, "")

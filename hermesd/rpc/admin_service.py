@@ -15,7 +15,7 @@ from hermesd.model.status import PluginStatus, State
 from hermesd.rpc import paging
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import Context, caller_of_call
-from hermesd.rpc.ports import Administration, Events, Registry, Reload
+from hermesd.rpc.ports import Decisions, Events, Inspection, Lifecycle, Registry, Reload
 from hermesd.rpc.tool_service import ToolService, begin_after
 from hermesd.rpc.translate import (
     compact,
@@ -34,12 +34,14 @@ ISOLATIONS = ("", "inprocess", "process")
 
 
 class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
-    """Translates; administration, reload and events do the work."""
+    """Translates; the daemon behind the ports does the work."""
 
     def __init__(
         self,
         *,
-        administration: Administration,
+        inspection: Inspection,
+        lifecycle: Lifecycle,
+        decisions: Decisions,
         reload: Reload,
         registry: Registry,
         events: Events,
@@ -47,7 +49,9 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         streams: OpenStreams,
         max_message_bytes: int,
     ) -> None:
-        self._administration = administration
+        self._inspection = inspection
+        self._lifecycle = lifecycle
+        self._decisions = decisions
         self._reload = reload
         self._registry = registry
         self._events = events
@@ -59,13 +63,13 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
     async def GetStatus(
         self, request: admin_pb2.GetStatusRequest, context: Context
     ) -> admin_pb2.GetStatusResponse:
-        return status_message(await self._administration.status())
+        return status_message(await self._inspection.status())
 
     async def GetConfig(
         self, request: admin_pb2.GetConfigRequest, context: Context
     ) -> admin_pb2.GetConfigResponse:
-        status = await self._administration.status()
-        values = await self._administration.effective_config()
+        status = await self._inspection.status()
+        values = await self._inspection.effective_config()
         return admin_pb2.GetConfigResponse(
             digest=str(status.get("config_digest") or ""),
             files=[str(each) for each in cast("Sequence[object]", status.get("config_files") or ())],
@@ -84,27 +88,27 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
             if_revision=request.if_revision,
             cause="rpc",
         )
-        status = await self._administration.status()
+        status = await self._inspection.status()
         return reload_message(report, status.get("git"))
 
     async def Drain(self, request: admin_pb2.DrainRequest, context: Context) -> admin_pb2.DrainResponse:
-        await self._administration.drain()
+        await self._lifecycle.drain()
         return admin_pb2.DrainResponse()
 
     async def Resume(self, request: admin_pb2.ResumeRequest, context: Context) -> admin_pb2.ResumeResponse:
-        await self._administration.resume()
+        await self._lifecycle.resume()
         return admin_pb2.ResumeResponse()
 
     async def Shutdown(
         self, request: admin_pb2.ShutdownRequest, context: Context
     ) -> admin_pb2.ShutdownResponse:
-        await self._administration.shutdown()
+        await self._lifecycle.shutdown()
         return admin_pb2.ShutdownResponse()
 
     async def DumpState(
         self, request: admin_pb2.DumpStateRequest, context: Context
     ) -> admin_pb2.DumpStateResponse:
-        return admin_pb2.DumpStateResponse(state_json=compact(await self._administration.dump_state()))
+        return admin_pb2.DumpStateResponse(state_json=compact(await self._inspection.dump_state()))
 
     async def WatchEvents(self, request: admin_pb2.WatchEventsRequest, context: Context) -> None:
         begin = self._begin(request)
@@ -162,7 +166,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         serving = self._plugin(request.name).digest
         question = f"history {request.name}"
         last = paging.after(request.page_token, question)
-        entries = await self._administration.plugin_history(request.name)
+        entries = await self._decisions.plugin_history(request.name)
         start = 0
         if last:
             digests = [each.digest for each in entries]
@@ -181,7 +185,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
     ) -> admin_pb2.SetPluginResponse:
         enabled = _required_enabled(request)
         name = _required_name(request.name)
-        plugin = await self._administration.set_plugin(name, enabled, caller_of_call.get())
+        plugin = await self._decisions.set_plugin(name, enabled, caller_of_call.get())
         return admin_pb2.SetPluginResponse(plugin=plugin_message(plugin))
 
     async def TrustPlugin(
@@ -192,13 +196,13 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         if _action(request.action, "trust", "untrust") == "untrust":
             if request.digest or request.isolation or request.follow:
                 raise InvalidRequestError("untrust takes nothing but the name")
-            plugin = await self._administration.untrust_plugin(name, caller)
+            plugin = await self._decisions.untrust_plugin(name, caller)
         else:
             if request.isolation not in ISOLATIONS:
                 raise InvalidRequestError(
                     f"isolation {request.isolation!r} does not exist", remedy="inprocess or process"
                 )
-            plugin = await self._administration.trust_plugin(
+            plugin = await self._decisions.trust_plugin(
                 name, request.digest, request.isolation, request.follow, caller
             )
         return admin_pb2.TrustPluginResponse(plugin=plugin_message(plugin))
@@ -210,9 +214,9 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         caller = caller_of_call.get()
         permissions = _permissions(request.permissions_json)
         if _action(request.action, "grant", "revoke") == "revoke":
-            plugin = await self._administration.revoke_plugin(name, permissions, caller)
+            plugin = await self._decisions.revoke_plugin(name, permissions, caller)
         elif permissions:
-            plugin = await self._administration.grant_plugin(name, permissions, caller)
+            plugin = await self._decisions.grant_plugin(name, permissions, caller)
         else:
             raise InvalidRequestError("permissions_json is empty", remedy="name what to grant")
         return admin_pb2.GrantPluginResponse(plugin=plugin_message(plugin))
@@ -221,7 +225,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self, request: admin_pb2.RollbackPluginRequest, context: Context
     ) -> admin_pb2.RollbackPluginResponse:
         name = _required_name(request.name)
-        plugin = await self._administration.rollback_plugin(name, request.digest, caller_of_call.get())
+        plugin = await self._decisions.rollback_plugin(name, request.digest, caller_of_call.get())
         return admin_pb2.RollbackPluginResponse(plugin=plugin_message(plugin))
 
     async def ReadPluginLog(self, request: admin_pb2.ReadPluginLogRequest, context: Context) -> None:
@@ -229,7 +233,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         count = request.lines if request.HasField("lines") else DEFAULT_LINES
         if not 0 <= count <= MAX_LINES:
             raise InvalidRequestError(f"lines must be 0 to {MAX_LINES}, got {count}")
-        lines = self._administration.read_plugin_log(name, count, request.follow)
+        lines = self._inspection.read_plugin_log(name, count, request.follow)
         started = tool_pb2.WatchStarted(generation=self._registry.catalogue.generation)
         await context.write(admin_pb2.ReadPluginLogResponse(seq=0, started=started))
         seq = 0
@@ -240,7 +244,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
     async def SetTool(self, request: admin_pb2.SetToolRequest, context: Context) -> admin_pb2.SetToolResponse:
         enabled = _required_enabled(request)
         name = _required_name(request.name)
-        await self._administration.set_tool(name, enabled, caller_of_call.get())
+        await self._decisions.set_tool(name, enabled, caller_of_call.get())
         return admin_pb2.SetToolResponse(tool=self._tools.tool_message(name))
 
     def _plugins(self) -> dict[str, PluginStatus]:

@@ -7,10 +7,8 @@ socket is made in a private folder and moved into place when it already accepts.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
-import grp
 import json
 import os
 import shutil
@@ -19,6 +17,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from hermesd.access.socket_access import FolderFault, folder_fault, group_id
 from hermesd.errors import LockedError, PreconditionError
 
 PROBE_S = 1.0
@@ -31,10 +30,12 @@ class UnixListener:
 
     def __init__(self, path: Path, group: str = "") -> None:
         self.path = path
-        self._gid = _group_id(group) if group else -1
+        self._gid = group_id(group) if group else -1
         self._lock = -1
         self._folder: Path | None = None
         self._inode: tuple[int, int] | None = None
+        #: Who else could replace the socket; known after `acquire`.
+        self.fault: FolderFault | None = None
 
     def acquire(self) -> str:
         """Lock the path and return where to bind. LockedError names who holds it; PreconditionError."""
@@ -62,6 +63,11 @@ class UnixListener:
             if self._gid >= 0:
                 os.chown(folder, -1, self._gid)
                 folder.chmod(0o750)
+        self.fault = folder_fault(folder)
+        if self.fault is not None and self.fault.fatal:
+            raise PreconditionError(
+                f"address unix:{self.path}: {self.fault.reason}", remedy=self.fault.remedy
+            )
         self._lock = _lock(self.path)
         _check_free(self.path)
         self._folder = Path(tempfile.mkdtemp(prefix=".h", dir=folder))
@@ -80,20 +86,27 @@ class UnixListener:
         self._folder.rmdir()
         self._folder = None
 
+    def is_lost(self) -> bool:
+        """Whether what was published is not at the path, so that nobody can connect: removed or replaced."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return True
+        return (found.st_dev, found.st_ino) != self._inode
+
     def release(self) -> None:
         """Remove the socket if it is still ours, and let go of the lock. Idempotent."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-        if self._inode is not None:
-            with contextlib.suppress(FileNotFoundError):
-                found = self.path.lstat()
-                if (found.st_dev, found.st_ino) == self._inode:
-                    self.path.unlink()
-            self._inode = None
+        if not self.is_lost():
+            self.path.unlink(missing_ok=True)
+        self._inode = None
         if self._lock >= 0:
-            # Nobody else can hold this inode's lock now; who waits for it looks again under its name.
-            _lock_path(self.path).unlink(missing_ok=True)
+            # Nobody else can hold this inode's lock now; who waits for it looks again under its name. The
+            # file is somebody else's when ours was removed and another daemon has taken the path.
+            if _is_same_file(self._lock, _lock_path(self.path)):
+                _lock_path(self.path).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
 
@@ -163,12 +176,3 @@ def _check_free(path: Path) -> None:
     raise LockedError(
         f"address unix:{path} is served by the process {pid}", remedy="stop that one, or listen elsewhere"
     )
-
-
-def _group_id(group: str) -> int:
-    try:
-        return int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
-    except KeyError:
-        raise PreconditionError(
-            f"server.socket_group: there is no group {group!r}", remedy="create it, or name another"
-        ) from None

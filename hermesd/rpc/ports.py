@@ -6,12 +6,14 @@ The daemon's own classes satisfy these protocols; tests pass doubles held in mem
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from hermesd.config.effective import EffectiveValue
 from hermesd.model.call import Caller, CallRequest, Result
 from hermesd.model.definition import ToolDefinition
-from hermesd.model.status import PluginStatus, ReloadReport, Standing
+from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing
+from hermesd.telemetry.event import Event
+from hermesd.telemetry.plugin_log import PluginLogLine
 
 Emit = Callable[[str, dict[str, object]], None]
 ItemT_co = TypeVar("ItemT_co", covariant=True)
@@ -79,21 +81,6 @@ class Registry(Watchable[ToolChange], Protocol):
         """The whole truth about one tool's state: the operator's switches and missing dependencies too."""
 
 
-class Event(Protocol):
-    @property
-    def seq(self) -> int: ...
-    @property
-    def at(self) -> datetime: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def subject(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def fields(self) -> Mapping[str, object]: ...
-
-
 class Events(Watchable[Event], Protocol):
     """The daemon's events."""
 
@@ -117,63 +104,32 @@ class Reload(Protocol):
     def plugins(self) -> Sequence[PluginStatus]: ...
 
 
-class EffectiveValue(Protocol):
-    @property
-    def key(self) -> str: ...
-    @property
-    def value_json(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
-
-
-class HistoryEntry(Protocol):
-    @property
-    def digest(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def first_served(self) -> datetime: ...
-    @property
-    def last_served(self) -> datetime: ...
-
-
-class LogLine(Protocol):
-    @property
-    def at(self) -> datetime: ...
-    @property
-    def plugin(self) -> str: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def request_id(self) -> str: ...
-    @property
-    def session_id(self) -> str: ...
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def level(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def fields(self) -> Mapping[str, object]: ...
-
-
-class Administration(Protocol):
-    """What the operator can see and do.
-
-    `permissions` has the shape of a manifest's permissions; an empty one revokes everything.
-    NotFoundError for a plugin or tool that does not exist, PreconditionError where the configuration
-    file speaks or the object is in the wrong state.
-    """
+class Inspection(Protocol):
+    """What the daemon says of itself."""
 
     async def status(self) -> dict[str, object]: ...
     async def effective_config(self) -> Sequence[EffectiveValue]: ...
+    async def dump_state(self) -> dict[str, object]: ...
+    def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[PluginLogLine]: ...
+
+
+class Lifecycle(Protocol):
+    """Whether the daemon takes calls, and its end."""
+
     async def drain(self) -> None: ...
     async def resume(self) -> None: ...
     async def shutdown(self) -> None:
         """Begins to end the daemon and returns at once."""
 
-    async def dump_state(self) -> dict[str, object]: ...
+
+class Decisions(Protocol):
+    """What the operator decides about plugins and tools.
+
+    `permissions` has the shape of a manifest's permissions; an empty one revokes everything.
+    NotFoundError for a plugin or tool that does not exist, PreconditionError where the configuration
+    file decides already or the object is in the wrong state.
+    """
+
     async def trust_plugin(
         self, name: str, digest: str, isolation: str, follow: bool, caller: Caller
     ) -> PluginStatus: ...
@@ -189,5 +145,3 @@ class Administration(Protocol):
     async def rollback_plugin(self, name: str, digest: str, caller: Caller) -> PluginStatus: ...
     async def plugin_history(self, name: str) -> Sequence[HistoryEntry]:
         """Newest first."""
-
-    def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[LogLine]: ...

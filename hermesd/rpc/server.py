@@ -23,12 +23,12 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from hermesd.api.v1 import admin_pb2_grpc, tool_pb2_grpc
 from hermesd.client.address import Address, parse_address
 from hermesd.clock import Clock
-from hermesd.errors import LockedError, PreconditionError
+from hermesd.errors import LockedError, PreconditionError, Rejection
 from hermesd.rpc.admin_service import AdminService
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import ADMIN_SERVICE, HEALTH_SERVICE, TOOL_SERVICE, Edge, Identify, identify
 from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.ports import Administration, Calls, Events, Registry, Reload
+from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Registry, Reload
 from hermesd.rpc.tool_service import ToolService
 
 _log = logging.getLogger("hermesd.rpc")
@@ -75,8 +75,10 @@ class Backend:
     calls: Calls
     registry: Registry
     reload: Reload
-    administration: Administration
     events: Events
+    inspection: Inspection
+    lifecycle: Lifecycle
+    decisions: Decisions
 
 
 class RpcServer:
@@ -107,6 +109,7 @@ class RpcServer:
         self._held = AsyncExitStack()
         self._server: Any = None
         self._bound: list[Address] = []
+        self._listeners: dict[Address, UnixListener] = {}
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -125,7 +128,43 @@ class RpcServer:
                 if listener is not None:
                     listener.publish()
             self._held = undo.pop_all()
+        self._listeners = {
+            address: each for address, each in zip(self._asked, listeners, strict=True) if each is not None
+        }
         self._server = server
+        for each in self.warnings():
+            _log.warning("%s: %s", each.name, each)
+
+    def lost(self) -> tuple[Address, ...]:
+        """The addresses whose socket is not at its path any more; who is connected already stays so."""
+        serving = self._server is not None
+        return tuple(address for address, each in self._listeners.items() if serving and each.is_lost())
+
+    def warnings(self) -> list[Rejection]:
+        """What is wrong with each address: its socket is gone, or others could replace it."""
+        found = [
+            Rejection(str(each), "its socket was removed: nobody can connect", "restart hermesd")
+            for each in self.lost()
+        ]
+        for address, listener in self._listeners.items():
+            if listener.fault is not None:
+                found.append(Rejection(str(address), listener.fault.reason, listener.fault.remedy))
+        return found
+
+    async def reopen(self, address: Address) -> None:
+        """Listen anew at an address that is lost. LockedError or PreconditionError; then it stays lost."""
+        self._listeners[address].release()
+        async with AsyncExitStack() as undo:
+            # A gRPC server takes no more addresses once it has started; a second one shares all the rest.
+            server = self._make_server()
+            undo.push_async_callback(server.stop, STOP_S)
+            listener = self._bind_unix(server, address, undo)
+            await server.start()
+            if self._server is None:
+                return  # stopped meanwhile: let go of what was bound
+            listener.publish()
+            self._listeners[address] = listener
+            self._held.push_async_exit(undo.pop_all())
 
     async def set_serving(self, serving: bool) -> None:
         """What grpc.health.v1 answers for all services."""
@@ -159,7 +198,9 @@ class RpcServer:
             backend.calls, backend.registry, self._streams, self._clock, self._limits.message_bytes
         )
         admin = AdminService(
-            administration=backend.administration,
+            inspection=backend.inspection,
+            lifecycle=backend.lifecycle,
+            decisions=backend.decisions,
             reload=backend.reload,
             registry=backend.registry,
             events=backend.events,
@@ -180,6 +221,11 @@ class RpcServer:
         if not address.is_unix:
             self._bind_tcp(server, address)
             return None
+        listener = self._bind_unix(server, address, undo)
+        self._bound.append(address)
+        return listener
+
+    def _bind_unix(self, server: Any, address: Address, undo: AsyncExitStack) -> UnixListener:
         listener = UnixListener(Path(address.path), self._group)
         private = listener.acquire()
         undo.callback(listener.release)
@@ -189,7 +235,6 @@ class RpcServer:
             raise LockedError(
                 f"address {address} cannot be bound: {error}", remedy="listen elsewhere"
             ) from None
-        self._bound.append(address)
         return listener
 
     def _bind_tcp(self, server: Any, address: Address) -> None:

@@ -20,9 +20,11 @@ from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.handover import definition_tokens
-from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
+from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.call_events import CallEvent
-from hermesd.rpc.ports import Entry, Event, HistoryEntry, LogLine
+from hermesd.rpc.ports import Entry
+from hermesd.telemetry.event import Event
+from hermesd.telemetry.plugin_log import PluginLogLine
 
 MessageT = TypeVar("MessageT", bound=Message)
 CALLABLE_STATES = frozenset({State.READY, State.DEGRADED})
@@ -257,7 +259,7 @@ def content_message(entry: HistoryEntry, serving: str) -> admin_pb2.PluginConten
     )
 
 
-def log_line_message(seq: int, line: LogLine) -> admin_pb2.ReadPluginLogResponse:
+def log_line_message(seq: int, line: PluginLogLine) -> admin_pb2.ReadPluginLogResponse:
     message = build(
         admin_pb2.LogLine,
         at=timestamp(line.at),

@@ -73,7 +73,7 @@ def implemented_hooks(plugin: object, name: str) -> ModuleType:
         manager.register(plugin, name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        raise LoadFault(str(error), remedy="mend the hook's name or arguments") from None
+        raise LoadFault(str(error), remedy="fix the hook's name or arguments") from None
     for caller in manager.get_hookcallers(plugin) or ():
         implementations = caller.get_hookimpls()
         if len(implementations) > 1:

@@ -30,6 +30,8 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "daemon_stopping": logging.INFO,
         "daemon_stopped": logging.INFO,
         "http_started": logging.INFO,
+        "address_lost": logging.ERROR,
+        "address_reopened": logging.WARNING,
         "config_loaded": logging.INFO,
         "config_rejected": logging.ERROR,
         "reload_finished": logging.INFO,

@@ -67,7 +67,7 @@ def check_value(name: str, schema: object, value: object) -> None:
         f"the value does not fit the schema {name!r}: {faults[0]['path']}: {faults[0]['problem']}",
         code="INVALID_ARGUMENT",
         reason="schema",
-        remedy="mend the named places and put it again",
+        remedy="fix the named places and put it again",
         faults=faults,
     )
 

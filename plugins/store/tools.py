@@ -286,4 +286,4 @@ def _place_of(token: str) -> tuple[str, str]:
 
 
 def _invalid(message: str, reason: str) -> StoreFault:
-    return StoreFault(message, code="INVALID_ARGUMENT", reason=reason, remedy=f"mend {reason}")
+    return StoreFault(message, code="INVALID_ARGUMENT", reason=reason, remedy=f"fix {reason}")

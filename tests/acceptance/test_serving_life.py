@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -23,6 +24,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from hermesd.client import Client
 from tests.harness import ROOT, Daemon, Home, environment, eventually, refused
 from tests.plugins import lasting, word
 
@@ -423,3 +425,32 @@ def test_a_successors_socket_survives_the_end_of_the_one_before(home: Home, serv
                 break
         assert any("READY=1" in each for each in told)
         assert not any("MAINPID" in each for each in told)
+
+
+@pytest.mark.promise("API-14")
+@pytest.mark.parametrize("whole_folder", [False, True])
+def test_a_socket_that_is_removed_is_made_again_and_who_is_connected_stays(
+    home: Home, serve: Serve, whole_folder: bool
+) -> None:
+    folder = home.path / "run"
+    address = f"unix:{folder}/s"
+    home.configure({"server": {"listen": [home.address, address], "http": "127.0.0.1:0"}})
+    daemon = serve()
+    readyz = f"http://{daemon.events('http_started')[0].subject}/readyz"
+    with Client(address) as before:
+        assert before.call_tool("time.get_now").ok
+        if whole_folder:
+            shutil.rmtree(folder)
+        else:
+            (folder / "s").unlink()
+        assert get(readyz)[0] == 503
+        assert any(each.name == address for each in daemon.status().warnings)
+        eventually(lambda: daemon.events("address_reopened"), what="the socket to be made again")
+        assert before.call_tool("time.get_now").ok
+        with Client(address) as after:
+            assert after.call_tool("time.get_now").ok
+            assert (folder / "s").stat().st_mode & 0o777 == 0o600
+            assert get(readyz)[0] == 200
+            assert [each.subject for each in daemon.events("address_lost")] == [address]
+            assert daemon.stop() == 0
+    assert list(folder.iterdir()) == []

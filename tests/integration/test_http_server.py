@@ -41,9 +41,7 @@ class Daemon:
 
 @asynccontextmanager
 async def serving(daemon: Daemon, metrics_open: str = "loopback") -> AsyncIterator[HttpServer]:
-    server = HttpServer(
-        "127.0.0.1:0", administration=daemon, metrics=Scrape(), metrics_open=lambda: metrics_open
-    )
+    server = HttpServer("127.0.0.1:0", health=daemon, metrics=Scrape(), metrics_open=lambda: metrics_open)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started()
@@ -122,7 +120,7 @@ async def test_everything_else_asks_for_an_identity() -> None:
 async def test_a_second_server_on_the_address_is_refused_and_the_first_goes_on() -> None:
     async with serving(Daemon()) as server:
         second = HttpServer(
-            server.address, administration=Daemon(), metrics=Scrape(), metrics_open=lambda: "loopback"
+            server.address, health=Daemon(), metrics=Scrape(), metrics_open=lambda: "loopback"
         )
         with pytest.raises(LockedError, match="in use by process"):
             second.bind()
@@ -152,9 +150,7 @@ async def test_stopping_is_bounded_although_a_client_holds_its_connection_half_a
 
 
 async def test_a_cancelled_server_frees_its_address() -> None:
-    server = HttpServer(
-        "127.0.0.1:0", administration=Daemon(), metrics=Scrape(), metrics_open=lambda: "loopback"
-    )
+    server = HttpServer("127.0.0.1:0", health=Daemon(), metrics=Scrape(), metrics_open=lambda: "loopback")
     running = asyncio.ensure_future(server.run())
     await server.started()
     address = server.address

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hermesd.access import socket_access
 from hermesd.api.v1 import admin_pb2
 from hermesd.cli import doctor, machine
 from hermesd.cli.examination import PathFacts, check_not_writable_by_others
@@ -135,3 +136,22 @@ def test_the_owners_private_group_is_nobody_else(home: Path) -> None:
     assert check_not_writable_by_others("plugin folder", mine, os.geteuid()).state == "ok"
     shared = PathFacts(home, mode, os.geteuid())
     assert check_not_writable_by_others("plugin folder", shared, os.geteuid()).state == "fail"
+
+
+@pytest.mark.promise("API-15")
+def test_a_socket_folder_that_others_can_write_fails_or_warns(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = f"address unix:{home}/run/hermesd.sock"
+    (home / "run").chmod(0o777)
+    found = findings(examine(home, "", "--json"))[check]
+    assert (found["state"], found["remedy"]) == ("fail", f"chmod go-w {home}/run")
+    monkeypatch.setattr(socket_access, "has_private_group", lambda *_: False)
+    (home / "run").chmod(0o770)
+    assert findings(examine(home, "", "--json"))[check]["state"] == "warn"
+
+
+@pytest.mark.promise("CLI-12")
+def test_a_socket_group_that_does_not_exist_fails(home: Path) -> None:
+    found = findings(examine(home, "server: {socket_group: no such group}\n", "--json"))
+    assert found["socket group"]["state"] == "fail"

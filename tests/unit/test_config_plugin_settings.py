@@ -66,4 +66,4 @@ def test_the_remedy_says_what_the_plugins_author_meant(tmp_path: Path) -> None:
     [found] = settings_rejections(
         read_manifest(manifest, "plugin.yaml"), load_configuration(path, environ={})
     )
-    assert found.remedy == "mend plugins.settings.web in hermesd.yaml (roots: absolute paths)"
+    assert found.remedy == "fix plugins.settings.web in hermesd.yaml (roots: absolute paths)"

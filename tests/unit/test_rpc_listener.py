@@ -80,3 +80,13 @@ def test_a_folder_that_refuses_the_socket_is_told_with_a_remedy():
     with pytest.raises(PreconditionError, match="unix:/proc/s") as caught:
         UnixListener(Path("/proc/s")).acquire()
     assert "listen elsewhere" in caught.value.remedy
+
+
+@pytest.mark.promise("API-15")
+def test_a_folder_that_everybody_can_write_to_is_refused(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(PreconditionError, match="writable by everybody"):
+        UnixListener(folder / "s").acquire()
+    assert list(folder.iterdir()) == []
