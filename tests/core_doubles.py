@@ -179,7 +179,9 @@ class Served:
         self.instances[plugin] = instance
         now = self.clock.now()
         entries = {
-            name: Entry(each.definition, plugin, "python", now, each.schema, instance)
+            name: Entry(
+                each.definition, plugin, "python", now, each.schema, instance, corrections=each.corrections
+            )
             for name, each in parsed.items()
         }
         self.registry.commit({plugin: entries})

@@ -10,6 +10,7 @@ from typing import cast, get_args
 
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import SideEffects
+from hermesd.model.correct import Correction, compile_corrections
 from hermesd.model.digest import digest_of
 from hermesd.model.name import domain_of, nearest, tool_name_fault
 from hermesd.model.schema import Schema, SchemaFault
@@ -34,7 +35,6 @@ DEFERRED_FIELDS = frozenset(
         "rate_limit",
         "roles",
         "requires",
-        "correct",
         "deprecated",
     }
 )
@@ -72,6 +72,7 @@ class ToolDefinition:
     depends_on: tuple[str, ...] = ()
     enabled: bool = True
     coerce: bool = True
+    correct: tuple[Mapping[str, object], ...] = ()
     deferred: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -98,17 +99,18 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
-    "max_concurrency", "depends_on", "enabled", "coerce", "deferred",
+    "max_concurrency", "depends_on", "enabled", "coerce", "correct", "deferred",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A definition, its compiled parameter schema, and what its author should hear."""
+    """A definition, its compiled parameter schema and rules, and what its author should hear."""
 
     definition: ToolDefinition
     schema: Schema
     warnings: tuple[str, ...]
+    corrections: tuple[Correction, ...] = ()
 
 
 def parse_definition(
@@ -140,8 +142,13 @@ def parse_definition(
             Schema.compile(cast("Mapping[str, object]", raw["returns"]))
         except SchemaFault as fault:
             faults.append(f"returns{fault.pointer}: {fault.reason}")
+    corrections: tuple[Correction, ...] = ()
     if schema is not None and not faults:
         faults.extend(_example_faults(raw, schema))
+        corrections, misruled = compile_corrections(
+            cast("list[object]", raw.get("correct") or []), schema.raw
+        )
+        faults.extend(misruled)
     if faults or schema is None:
         raise PluginError(
             [
@@ -150,7 +157,7 @@ def parse_definition(
             ]
         )
     definition = _build(raw, version)
-    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])))
+    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections)
 
 
 def _size(raw: Mapping[str, object]) -> int:
@@ -228,11 +235,10 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
         Example(str(each.get("user_says", "")), each["arguments"])
         for each in cast("list[dict[str, dict[str, object]]]", raw.get("examples") or [])
     )
+    given["correct"] = tuple(cast("list[Mapping[str, object]]", raw.get("correct") or []))
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
     deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}
-    if raw.get("coerce") is True:  # whoever asks for the default relies on it
-        deferred["coerce"] = True
     given["deferred"] = deferred
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
 

@@ -8,7 +8,7 @@ for 2.4 s, and a deep instance crashed the process.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ class Schema:
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=REGEX_BACKTRACK_LIMIT),
             )
         except jsonschema_rs.ValidationError as error:
-            raise SchemaFault(error.message, _pointer(error.instance_path)) from None
+            raise SchemaFault(error.message, pointer(error.instance_path)) from None
         except (jsonschema_rs.ReferencingError, ValueError) as error:
             raise SchemaFault(str(error)) from None
         return cls(raw, validator)
@@ -79,12 +79,16 @@ class Schema:
     def is_valid(self, instance: object) -> bool:
         return cast("bool", self._validator.is_valid(instance))
 
+    def errors(self, instance: object) -> Iterator[Any]:
+        """The engine's own errors, as it finds them: what `kind` of rule was broken, and where."""
+        return cast("Iterator[Any]", self._validator.iter_errors(instance))
+
     def faults(self, instance: object) -> list[ArgumentFault]:
         """Every fault, at most 50, each at its JSON pointer."""
         if self._validator.is_valid(instance):
             return []
         faults = []
-        for error in self._validator.iter_errors(instance):
+        for error in self.errors(instance):
             faults.append(_fault(error))
             if len(faults) == MAX_FAULTS:
                 break
@@ -131,12 +135,13 @@ def _reference_targets(node: object, root: object) -> dict[str, object]:
             if isinstance(reference, str):
                 if not reference.startswith("#"):
                     raise SchemaFault(f"refers to {reference!r}; only references into itself are followed")
-                targets[reference] = _resolve(reference, root)
+                targets[reference] = resolve_reference(reference, root)
         stack.extend(_children(each))
     return targets
 
 
-def _resolve(reference: str, root: object) -> object:
+def resolve_reference(reference: str, root: object) -> object:
+    """What a JSON pointer into the schema itself refers to; None when that is nothing."""
     node = root
     for part in reference[1:].split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -174,7 +179,7 @@ def _refuse_remote(uri: str) -> Any:
 
 def _fault(error: Any) -> ArgumentFault:
     kind = error.kind
-    path = _pointer(error.instance_path)
+    path = pointer(error.instance_path)
     name = type(kind).__name__.removeprefix("ValidationErrorKind_")
     expected = getattr(kind, "value", None)
     if name == "Required":
@@ -185,7 +190,7 @@ def _fault(error: Any) -> ArgumentFault:
         return ArgumentFault(
             f"{path}/{_escape(_clip(first))}", _clip(error.message), "no such field", _clip(first)
         )
-    return ArgumentFault(path, _clip(error.message), _expected(kind, expected), _shorten(error.instance))
+    return ArgumentFault(path, _clip(error.message), _expected(kind, expected), shorten(error.instance))
 
 
 def _clip(message: str) -> str:
@@ -197,16 +202,18 @@ def _expected(kind: Any, value: object) -> object:
     for attribute in ("types", "options", "expected_value", "limit", "pattern", "format"):
         found = getattr(kind, attribute, None)
         if found is not None:
-            return _shorten(found)
-    return _shorten(value)
+            return shorten(found)
+    return shorten(value)
 
 
-def _shorten(value: object) -> object:
+def shorten(value: object) -> object:
+    """A value as an answer repeats it: above 200 characters, the beginning of its text."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return json.loads(text) if len(text) <= 200 else text[:200] + "…"
 
 
-def _pointer(path: Any) -> str:
+def pointer(path: Iterable[str | int]) -> str:
+    """A path as a JSON pointer, bounded like all that an answer repeats."""
     return "".join(f"/{_escape(str(part))}" for part in path)[:MAX_PROBLEM_CHARS]
 
 

@@ -257,7 +257,15 @@ class _Workshop:
         registry.commit(
             {
                 each.plugin: {
-                    name: Entry(parsed.definition, each.plugin, "python", now, parsed.schema, each)
+                    name: Entry(
+                        parsed.definition,
+                        each.plugin,
+                        "python",
+                        now,
+                        parsed.schema,
+                        each,
+                        corrections=parsed.corrections,
+                    )
                     for name, parsed in each.tools.items()
                 }
                 for each in instances

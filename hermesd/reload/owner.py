@@ -117,7 +117,15 @@ class Owner:
         now = self._clock.now()
         if self.instance is not None:
             return {
-                name: Entry(parsed.definition, self.name, SOURCE, now, parsed.schema, self.instance)
+                name: Entry(
+                    parsed.definition,
+                    self.name,
+                    SOURCE,
+                    now,
+                    parsed.schema,
+                    self.instance,
+                    corrections=parsed.corrections,
+                )
                 for name, parsed in self.instance.tools.items()
             }
         idle = self.goal.idle

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
+from hermesd.model.correct import Correction
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.dependency import blocked_tools
 from hermesd.model.schema import Schema
@@ -25,6 +26,7 @@ class Entry:
     schema: Schema | None = None
     instance: Instance | None = None
     fixed: Standing | None = None
+    corrections: tuple[Correction, ...] = ()
 
     def standing(self) -> Standing:
         """The tool's own state; the operator's switch and missing dependencies are the registry's."""

@@ -1,6 +1,6 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → validate → authorise → queue → run → record. Each stage is a method that returns, or
+resolve → normalise → validate → authorise → queue → run → record. Each stage is a method that returns, or
 raises `Refused` with the answer. Runtimes know nothing of the stages.
 """
 
@@ -25,6 +25,7 @@ from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.catalogue import Catalogue, Entry
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
+from hermesd.serving.normalise import normalise
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
 from hermesd.serving.time_limit import TimeLimit
@@ -83,6 +84,8 @@ class _Course:
     queued_s: float = 0.0
     attempts: int = 0
     arguments: Mapping[str, object] = field(default_factory=dict)
+    arguments_json: str = ""
+    coerced: tuple[dict[str, object], ...] = ()
 
 
 class Dispatcher:
@@ -143,7 +146,7 @@ class Dispatcher:
         request = course.request
         try:
             entry = course.entry = self._resolve(request, course.catalogue)
-            course.arguments = self._validate(request, entry)
+            self._validate(course, entry)
             self._authorise(request, entry)
             instance = self._available(entry)
             flight.instance = instance
@@ -165,14 +168,20 @@ class Dispatcher:
             Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)
         )
 
-    def _validate(self, request: CallRequest, entry: Entry) -> Mapping[str, object]:
-        arguments = _parse_arguments(request.arguments_json)
-        if entry.schema is not None and (faults := entry.schema.faults(arguments)):
-            listed = [fault.as_detail() for fault in faults]
-            first = f"{faults[0].path or '/'}: {faults[0].problem}"
-            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-            raise Refused(Code.INVALID_ARGUMENT, f"{first}{more}", faults=listed)
-        return arguments
+    def _validate(self, course: _Course, entry: Entry) -> None:
+        """Valid arguments go on as they came; only others are normalised, and then validated again."""
+        text = course.arguments_json = course.request.arguments_json
+        course.arguments = arguments = _parse_arguments(text)
+        schema = entry.schema
+        if schema is None or (not entry.corrections and schema.is_valid(arguments)):
+            return
+        final = normalise(arguments, entry, schema)
+        course.arguments, course.coerced = final.arguments, final.changes
+        course.arguments_json = text if final.text is None else final.text
+        if final.faults:
+            first = f"{final.faults[0]['path'] or '/'}: {final.faults[0]['problem']}"
+            more = f" (and {len(final.faults) - 1} more)" if len(final.faults) > 1 else ""
+            raise Refused(Code.INVALID_ARGUMENT, f"{first}{more}", faults=list(final.faults))
 
     def _authorise(self, request: CallRequest, entry: Entry) -> None:
         decision = decide(request.caller, "call", request.tool)
@@ -232,7 +241,7 @@ class Dispatcher:
         invocation = Invocation(
             tool=request.tool,
             arguments=course.arguments,
-            arguments_json=request.arguments_json,
+            arguments_json=course.arguments_json,
             request_id=request.request_id,
             session_id=request.session_id,
             attempt=course.attempts,
@@ -304,6 +313,8 @@ class Dispatcher:
         request, entry = course.request, course.entry
         definition = entry.definition if entry is not None else None
         detail = dict(outcome.detail)
+        if course.coerced:
+            detail["coerced"] = list(course.coerced)
         if outcome.code is not Code.OK and not detail.get("remedy"):
             detail["remedy"] = REMEDIES.get(outcome.code, "ask the operator")
         return Result(

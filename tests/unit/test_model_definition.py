@@ -66,7 +66,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("field", sorted(DEFERRED_FIELDS))
 def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
-    shapes: dict[str, object] = {"confirm": "operator", "roles": [], "requires": [], "correct": []}
+    shapes: dict[str, object] = {"confirm": "operator", "roles": [], "requires": []}
     parsed = parse_definition(
         {"name": "orders.query_status", "description": "d", field: shapes.get(field, {"a": 1})},
         plugin="orders",
@@ -82,19 +82,21 @@ def test_a_missing_description_is_a_warning() -> None:
 
 
 OTHER: dict[str, object] = {
-    "name": "orders.other_name", "version": "9.0.0", "parameters": {"type": "object"}, "title": "t",
+    "name": "orders.other_name", "version": "9.0.0", "parameters": {"properties": {"a": {}}}, "title": "t",
     "description": "d", "tags": ["t"], "when_to_use": "w", "when_not_to_use": "n",
     "parameter_guide": {"a": "b"},
     "examples": [{"user_says": "s", "arguments": {}}], "returns": {"type": "string"}, "side_effects": "none",
     "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
-    "depends_on": ["a.b_c"], "enabled": False, "coerce": False, "confirm": "operator",
+    "depends_on": ["a.b_c"], "enabled": False, "coerce": False,
+    "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("field", [each.name for each in fields(ToolDefinition)])
 def test_the_digest_changes_with_every_field(field: str) -> None:
     key = "confirm" if field == "deferred" else field
-    assert parse(**{key: OTHER[key]}).digest != parse().digest
+    rest = {"parameters": OTHER["parameters"]} if field == "correct" else {}
+    assert parse(**{key: OTHER[key]}, **rest).digest != parse(**rest).digest
 
 
 def test_equal_definitions_have_equal_digests() -> None:
