@@ -272,7 +272,6 @@ class Daemon:
         self._registry.switch_off(administration.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         administration.loaded()
-        memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
@@ -280,6 +279,8 @@ class Daemon:
         await server.set_serving(True)
         self._notifier.ready(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
+        memory.settle()
+        await asyncio.get_running_loop().run_in_executor(self._desk, memory.trim)
 
     async def _watch(self, reloader: Reloader) -> None:
         """Reload when what lies in the plugin directories or the configuration has settled."""
