@@ -77,6 +77,7 @@ class Daemon:
         *,
         load: Callable[[], Configuration],
         configuration: Configuration,
+        loaded_ns: int,
         candidates: Sequence[Path],
         directory: DataDir,
         addresses: Sequence[str],
@@ -123,6 +124,7 @@ class Daemon:
             looked=self._scans,
             state_dir=directory.state / "plugins",
         )
+        self._reading.adopt(configuration, loaded_ns)
         plugins = configuration.plugins
         self._watcher = Watcher(
             self._roots,
