@@ -22,7 +22,7 @@ INSTALLED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 def run() -> list[Figure]:
     """Each on a home of its own."""
-    folders = _with_home(lambda home: _starts(home, lambda: write_many(home, MANY), f"{MANY} plugin folders"))
+    folders = _with_home(_folders)
     one = _with_home(lambda home: _starts(home, lambda: _write_one(home), f"one plugin with {MANY} tools"))
     return [*folders, *one, *_with_home(_at_rest), *_with_home(_commands)]
 
@@ -35,6 +35,11 @@ def _with_home(measure: Callable[[Home], list[Figure]]) -> list[Figure]:
         home.remove()
 
 
+def _folders(home: Home) -> list[Figure]:
+    files = _bare_files(home)
+    return [*_starts(home, lambda: write_many(home, MANY), f"{MANY} plugin folders"), files]
+
+
 def _write_one(home: Home) -> None:
     home.plugin("many", many_tools(MANY))
     home.follow("many")
@@ -42,22 +47,20 @@ def _write_one(home: Home) -> None:
 
 def _starts(home: Home, write: Callable[[], object], what: str) -> list[Figure]:
     write()
-    files = _seconds_for_files(home)
     fresh = _seconds_to_ready(home)
     warm = median([_seconds_to_ready(home) for _ in range(STARTS)])
     setting = f"process start until all {MANY} tools are ready; {STARTS} warm starts"
     return [
         Figure(f"start to ready, {what}, fresh data dir", fresh, "s", at_most=2, setting=setting),
         Figure(f"start to ready, {what}, warm", warm, "s", at_most=2),
-        Figure(
-            f"making {MANY} folders of 2 files there, before it", files, "s", setting="the file system alone"
-        ),
     ]
 
 
-def _seconds_for_files(home: Home) -> float:
-    """What the file system needs for as many files as a fresh data dir gets: with ext4 ten times as much where
-    a tree was removed in the last minutes, for it passes over inodes that were deleted just now.
+def _bare_files(home: Home) -> Figure:
+    """What the file system needs for as many files as a fresh data dir gets.
+
+    With ext4 up to ten times as much where a tree was removed in the last minutes: it passes over inodes
+    that were deleted just now.
     """
     bare = home.path / "bare"
     bare.mkdir()
@@ -67,7 +70,8 @@ def _seconds_for_files(home: Home) -> float:
         folder.mkdir()
         for name in ("plugin.yaml", "main.py"):
             (folder / name).write_bytes(b"x" * 200)
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return Figure(f"making {MANY} folders of 2 files there", seconds, "s", setting="the file system alone")
 
 
 def _seconds_to_ready(home: Home) -> float:
