@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def _serve(options: ServeOptions) -> int:
             held=credentials.read,
         )
 
+    began_ns = time.time_ns()
     configuration = load()
     directory = DataDir(_data_dir(configuration))
     addresses = _addresses(configuration)
@@ -102,6 +104,7 @@ def _serve(options: ServeOptions) -> int:
             daemon = Daemon(
                 load=load,
                 configuration=configuration,
+                loaded_ns=began_ns,
                 candidates=config_path(options.config, os.environ, is_root),
                 directory=directory,
                 addresses=addresses,
