@@ -18,6 +18,7 @@ from hermesd.daemon import memory
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
 from hermesd.model.text import clean
+from hermesd.runtimes.loop import new_loop
 from hermesd.store.layout import DataDir
 from hermesd.store.lock import DataDirLock
 from hermesd.supervise.launcher import Launcher
@@ -111,7 +112,7 @@ def _serve(options: ServeOptions) -> int:
                 launcher=launcher,
                 clock=clock,
             )
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(daemon.run())
         finally:
             launcher.close()
@@ -146,11 +147,3 @@ def _addresses(configuration: Configuration) -> tuple[str, ...]:
             remedy="set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH",
         )
     return (found,)
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - not every platform has it
-    except ImportError:
-        return None
-    return uvloop.Loop

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TypeVar
 
+from hermesd.runtimes.loop import new_loop
+
 _log = logging.getLogger(__name__)
 IDLE_S = 30.0
 #: Far more than ever work at once: work that is stuck must not hold up other work.
@@ -116,7 +118,7 @@ class LoopThread:
     """One thread with one event loop. What a plugin's tasks raise, SystemExit included, does not end it."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
