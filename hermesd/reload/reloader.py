@@ -8,7 +8,8 @@ from typing import NoReturn
 
 from hermesd.clock import Clock
 from hermesd.errors import ConflictError, DrainingError, NotFoundError, Rejection
-from hermesd.model.status import PluginStatus, ReloadReport
+from hermesd.model.name import domain_of
+from hermesd.model.status import PluginStatus, ReloadReport, State
 from hermesd.reload.commit import Committer
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan
@@ -64,6 +65,8 @@ class Reloader:
             restore=self._replacer.restore,
         )
         self._closed = False
+        #: The commit to come of what outlasted its pass, by plugin.
+        self._late: dict[str, asyncio.Task[None]] = {}
         #: Of the pass on its way.
         self._preparing: list[asyncio.Task[Made]] = []
         self.plan: Plan | None = None
@@ -77,6 +80,14 @@ class Reloader:
     def plugins(self) -> list[PluginStatus]:
         """Every plugin that is known, in name order."""
         return [owner.status(self._drainer.draining(name)) for name, owner in sorted(self._owners.items())]
+
+    def awaited(self, tool: str) -> str:
+        """Why a tool that nothing serves may be there in a moment; "" when nothing on its way brings it."""
+        if self.plan is None:
+            return "the daemon is starting"
+        owner = self._owners.get(domain_of(tool))
+        is_pending = owner is not None and owner.standing().state is State.PENDING
+        return f"the plugin {domain_of(tool)} is being prepared" if is_pending else ""
 
     def rejections(self) -> tuple[Rejection, ...]:
         """What stands rejected, until it is fixed."""
@@ -160,7 +171,7 @@ class Reloader:
         """Return when what was added is ready or failed, and what was replaced has drained; each bounded."""
         limits = run.plan.configuration
         for waits, longest_s in (
-            (run.late, limits.plugins.prepare_timeout_s),
+            (run.under_way, limits.plugins.prepare_timeout_s),
             (run.drains, limits.server.drain_timeout_s),
         ):
             if waits:
@@ -251,8 +262,11 @@ class Reloader:
             if preparation.task.done():
                 made[name] = preparation.task.result()
             else:
-                late = self._commit_late(run, owner, preparation)
-                run.late.append(self._task(late, f"late {name}"))
+                late = self._task(self._commit_late(run, owner, preparation), f"late {name}")
+                run.late.append(late)
+                self._late[name] = late
+        self._late = {name: each for name, each in self._late.items() if not each.done()}
+        run.under_way = [each for name, each in self._late.items() if ask.covers(name)]
         run.drains.extend(await self._committer.commit(made, gone))
 
     async def _commit_late(self, run: Pass, owner: Owner, preparation: Preparation) -> None:
