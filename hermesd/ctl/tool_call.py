@@ -126,7 +126,8 @@ def show_data(screen: Screen, data_json: str) -> None:
 def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     """What a person needs to make the next call right."""
     detail = json.loads(result.detail_json or "{}")
-    yield f"{result.code}: {result.message}"
+    own = f" ({detail['code']})" if detail.get("code") else ""  # the code that the tool itself gave
+    yield f"{result.code}{own}: {result.message}"
     for fault in detail.get("faults") or []:
         got = fault.get("got")
         said = "" if got is None else f" (got {json.dumps(got, ensure_ascii=False)})"
