@@ -23,6 +23,9 @@ from hermesd.serving.registry import Registry
 #: Beyond the longest preparation or drain, for the commit that follows it.
 MARGIN_S = 5.0
 
+#: So many digits of a digest are shown to people, and name it.
+SHOWN_DIGITS = 12
+
 
 class Reloader:
     """Owns every plugin's instance. Passes are single-flight; late preparations commit by themselves."""
@@ -68,7 +71,7 @@ class Reloader:
         #: The commit to come of what outlasted its pass, by plugin.
         self._late: dict[str, asyncio.Task[None]] = {}
         #: Of the pass on its way.
-        self._preparing: list[asyncio.Task[Made]] = []
+        self._preparing: dict[str, asyncio.Task[Made]] = {}
         self.plan: Plan | None = None
         self.last: Finished | None = None
 
@@ -85,9 +88,10 @@ class Reloader:
         """Why a tool that nothing serves may be there in a moment; "" when nothing on its way brings it."""
         if self.plan is None:
             return "the daemon is starting"
-        owner = self._owners.get(domain_of(tool))
-        is_pending = owner is not None and owner.standing().state is State.PENDING
-        return f"the plugin {domain_of(tool)} is being prepared" if is_pending else ""
+        plugin = domain_of(tool)
+        owner = self._owners.get(plugin)
+        is_new = plugin in self._preparing if owner is None else owner.standing().state is State.PENDING
+        return f"the plugin {plugin} is being prepared" if is_new else ""
 
     def rejections(self) -> tuple[Rejection, ...]:
         """What stands rejected, until it is fixed."""
@@ -130,7 +134,7 @@ class Reloader:
         A pass on its way is called off: its askers get DrainingError.
         """
         self._closed = True
-        for task in self._preparing:
+        for task in self._preparing.values():
             task.cancel()
         async with self._lock:
             preparations = [each.preparation for each in self._owners.values() if each.preparation]
@@ -181,7 +185,7 @@ class Reloader:
         began = self._clock.monotonic()
         if self._closed:
             raise _stopping()
-        if ask.if_revision and ask.if_revision != self.revision:
+        if ask.if_revision and not _names(ask.if_revision, self.revision):
             raise ConflictError(
                 f"the revision is {self.revision}, not {ask.if_revision}",
                 remedy="look at what has changed, then ask with the new revision",
@@ -216,9 +220,9 @@ class Reloader:
         patient = ask.dry_run or ask.atomic
         window = None if patient else run.plan.configuration.plugins.commit_window_s
         if run.preparations:
-            self._preparing = [each.task for each in run.preparations.values()]
-            await asyncio.wait(self._preparing, timeout=window)
-            self._preparing = []
+            self._preparing = {name: each.task for name, each in run.preparations.items()}
+            await asyncio.wait(self._preparing.values(), timeout=window)
+            self._preparing = {}
         if self._closed:
             await self._abandon(run)
 
@@ -304,6 +308,14 @@ class Reloader:
 
     def _task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         return self._tasks.create_task(work, name=name)
+
+
+def _names(given: str, revision: str) -> bool:
+    """The whole revision, or its beginning as `ctl status` shows it."""
+    shown = given.removeprefix("sha256:")
+    return given == revision or (
+        len(shown) >= SHOWN_DIGITS and revision.removeprefix("sha256:").startswith(shown)
+    )
 
 
 def _stopping() -> DrainingError:

@@ -124,6 +124,21 @@ async def test_tools_are_awaited_until_the_first_plan_and_while_their_plugin_is_
     gate.set()
     await settle()
     assert w.reloader.awaited("a.do_else") == ""
+    w.set(window_s=10)
+    w.put("c", "1", prepare_gate=(of_c := asyncio.Event()))
+    asking = asyncio.create_task(w.reload())
+    await settle()
+    assert w.reloader.awaited("c.do_it") == "the plugin c is being prepared", "before the pass commits, too"
+    of_c.set()
+    await asking
+    assert (w.reloader.awaited("c.do_else"), w.serving()["c"]) == ("", "1")
+
+
+async def test_the_reason_of_a_rejection_leaves_the_remedy_to_its_own_field(w: World) -> None:
+    w.put("b", "1", prepare_error=BROKEN)
+    await w.reload()
+    standing = w.status("b").standing
+    assert (standing.reason, standing.remedy) == ("/plugins/b/b.py:3: it is broken", "mend it")
 
 
 async def test_a_content_on_its_way_is_not_prepared_twice(w: World) -> None:
