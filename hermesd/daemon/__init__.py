@@ -144,6 +144,6 @@ def _addresses(configuration: Configuration) -> tuple[str, ...]:
     if found is None:
         raise HermesdError(
             "nothing says where to listen",
-            remedy="set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH",
+            remedy="set HOME or server.listen, or give --listen unix:PATH",
         )
     return (found,)

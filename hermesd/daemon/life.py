@@ -152,6 +152,7 @@ class Daemon:
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
+                self._dispatcher.awaits = reloader.awaited
                 inspection, decisions = self._inspection(reloader), self._decisions(reloader)
                 server = self._rpc = self._server(reloader, inspection, decisions)
                 await server.start()
