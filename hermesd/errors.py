@@ -45,10 +45,13 @@ class Rejection:
                 known.append(str(self.column))
         return ":".join(known)
 
+    @property
+    def fault(self) -> str:
+        """Where and what, for whoever gets the remedy beside it."""
+        return f"{self.place}: {self.reason}" if self.place else self.reason
+
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
-        remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{place}{self.reason}{remedy}"
+        return f"{self.fault} ({self.remedy})" if self.remedy else self.fault
 
 
 class HermesdError(Exception):

@@ -50,8 +50,9 @@ empty, except where the answer itself is the failure (a rejected reload, a tool'
 the same.
 
 **The daemon's address** is `--address`, else `HERMESD_ADDRESS`, else the first of
-`$RUNTIME_DIRECTORY/hermesd.sock`, `$XDG_RUNTIME_DIR/hermesd/hermesd.sock` and `/run/hermesd/hermesd.sock`
-that exists; a failure names the ones tried.
+`$RUNTIME_DIRECTORY/hermesd.sock`, `$XDG_RUNTIME_DIR/hermesd/hermesd.sock` (where that variable is not set:
+`~/.local/state/hermesd/hermesd.sock`) and `/run/hermesd/hermesd.sock` that exists; a failure names the ones
+tried.
 
 **Completion** of commands, flags and of the names of tools and plugins: `hermesd completion bash`, `zsh` or
 `fish` prints the script. Names come from the running daemon within 0.2 s, or not at all.

@@ -13,7 +13,6 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,26 +37,41 @@ def unsafe_mode(root: Path, unit: Path, *, uid: int | None = None) -> UnsafeMode
     writable by nobody else. The folders above may be writable by all when they are sticky, as /tmp is.
     Raises OSError when something cannot be looked at.
     """
-    owners = frozenset({0, os.geteuid() if uid is None else uid})
-    for above in _above(root, unit):
-        fault = _fault(above, os.stat(above), owners, sticky=True)
-        if fault is not None:
-            return fault
-    for path in dict.fromkeys((root, unit)):
-        fault = _fault(path, os.stat(path), owners)
-        if fault is not None:
-            return fault
-    return _below(unit, owners) if unit.is_dir() else None
+    return unsafe_directory(root, uid=uid) or unsafe_unit(root, unit, uid=uid)
 
 
-def _above(root: Path, unit: Path) -> Iterator[Path]:
-    """Every folder through which `root` and `unit` are reached, links resolved, from the top down."""
-    real = Path(os.path.realpath(root))
-    ways = [root, real]
-    if unit.parent != root or unit.is_symlink():  # else it lies in `real`, and nothing else leads to it
-        ways.append(Path(os.path.realpath(unit)))
-    seen = dict.fromkeys(each for path in ways for each in reversed(path.parents))
-    return (each for each in seen if each not in (root, real))
+def unsafe_directory(root: Path, *, uid: int | None = None) -> UnsafeMode | None:
+    """The first fault of the plugin directory itself and the folders above it. Raises OSError."""
+    owners = _owners(uid)
+    return _faulty_way(root, Path(os.path.realpath(root)), owners) or _fault(root, os.stat(root), owners)
+
+
+def unsafe_unit(root: Path, unit: Path, *, uid: int | None = None) -> UnsafeMode | None:
+    """The first fault of a plugin in a directory that has none. Raises OSError."""
+    owners = _owners(uid)
+    status = os.lstat(unit)
+    if unit.parent != root or stat.S_ISLNK(status.st_mode):
+        fault = _faulty_way(root, Path(os.path.realpath(unit)), owners)
+        if fault is not None:
+            return fault
+        status = os.stat(unit)
+    # Else it lies in the directory, and nothing else leads to it.
+    return _fault(unit, status, owners) or (_below(unit, owners) if stat.S_ISDIR(status.st_mode) else None)
+
+
+def _owners(uid: int | None) -> frozenset[int]:
+    return frozenset({0, os.geteuid() if uid is None else uid})
+
+
+def _faulty_way(root: Path, place: Path, owners: frozenset[int]) -> UnsafeMode | None:
+    """The first fault of the folders through which `root` and `place` are reached, from the top down."""
+    passed = (root, Path(os.path.realpath(root)))
+    for above in dict.fromkeys(each for path in (root, place) for each in reversed(path.parents)):
+        if above not in passed:
+            fault = _fault(above, os.stat(above), owners, sticky=True)
+            if fault is not None:
+                return fault
+    return None
 
 
 def _below(unit: Path, owners: frozenset[int]) -> UnsafeMode | None:
@@ -85,7 +99,7 @@ def _below(unit: Path, owners: frozenset[int]) -> UnsafeMode | None:
 
 def _entry_fault(entry: os.DirEntry[str], real: str, owners: frozenset[int]) -> UnsafeMode | None:
     if not entry.is_symlink():
-        return _fault(Path(entry.path), entry.stat(follow_symlinks=False), owners)
+        return _fault(entry, entry.stat(follow_symlinks=False), owners)
     return _link_fault(Path(entry.path), real, owners)
 
 
@@ -106,12 +120,15 @@ def _link_fault(link: Path, real: str, owners: frozenset[int]) -> UnsafeMode | N
 
 
 def _fault(
-    path: Path, status: os.stat_result, owners: frozenset[int], *, sticky: bool = False
+    place: os.PathLike[str], status: os.stat_result, owners: frozenset[int], *, sticky: bool = False
 ) -> UnsafeMode | None:
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if status.st_uid in owners and not writable:
+        return None
+    path = Path(place)
     if status.st_uid not in owners:
         return _owner_fault(path)
-    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not writable or (sticky and status.st_mode & stat.S_ISVTX):
+    if sticky and status.st_mode & stat.S_ISVTX:
         return None
     if not status.st_mode & stat.S_IWOTH and has_private_group(path, status):
         return None

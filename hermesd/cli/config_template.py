@@ -51,6 +51,10 @@ plugins:
 #    hello: {ending: "!"}
 #    files: {roots: ["/srv/data"]}
 
+# Values for trusted plugins whose plugin.yaml asks for the name: ctx.secret("EXAMPLE_TOKEN"). Better
+# ${file:/etc/hermesd/secret/example} than a variable.
+#secrets: {EXAMPLE_TOKEN: "${EXAMPLE_TOKEN:-none}"}
+
 # What holds for a tool that says nothing itself.
 #defaults:
 #  timeouts_ms: {python: 3000, batch: 15000}

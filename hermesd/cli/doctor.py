@@ -107,9 +107,7 @@ def examine(setting: Setting, uid: int) -> Iterator[Finding]:
     answer, fault, remedy = _ask_daemon(setting)
     if not setting.listen:
         fault = "nothing says where to listen"
-        yield Finding(
-            "address", "fail", fault, "set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH"
-        )
+        yield Finding("address", "fail", fault, "set HOME or server.listen, or give --listen unix:PATH")
     if setting.configuration is not None and setting.configuration.server.socket_group:
         yield _socket_group(setting.configuration.server.socket_group)
     for address in _addresses(setting):

@@ -25,7 +25,7 @@ settings:
 # What the code may do once the operator has granted it. Ask for as little as possible.
 #permissions:
 #  network: ["api.example.com:443"]
-#  secrets: [EXAMPLE_TOKEN]
+#  secrets: [EXAMPLE_TOKEN]     # read with ctx.secret("EXAMPLE_TOKEN"); hermesd.yaml holds the value
 #  calls: ["text.*"]
 """)
 

@@ -49,8 +49,7 @@ def listen_address(environ: Mapping[str, str], is_root: bool) -> str | None:
         return f"unix:{Path(runtime) / SOCKET}"
     if is_root:
         return f"unix:/run/hermesd/{SOCKET}"
-    user = environ.get("XDG_RUNTIME_DIR", "")
-    return f"unix:{Path(user) / 'hermesd' / SOCKET}" if user.startswith("/") else None
+    return _user_socket(environ)
 
 
 def plugin_dirs(explicit: Path | None, environ: Mapping[str, str], is_root: bool) -> tuple[str, ...]:
@@ -72,10 +71,19 @@ def client_addresses(environ: Mapping[str, str]) -> tuple[str, ...]:
     found = []
     if runtime := environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]:
         found.append(f"unix:{Path(runtime) / SOCKET}")
-    if (user := environ.get("XDG_RUNTIME_DIR", "")).startswith("/"):
-        found.append(f"unix:{Path(user) / 'hermesd' / SOCKET}")
+    if user := _user_socket(environ):
+        found.append(user)
     found.append(f"unix:/run/hermesd/{SOCKET}")
     return tuple(dict.fromkeys(found))
+
+
+def _user_socket(environ: Mapping[str, str]) -> str | None:
+    """In the user's runtime folder; where no login made one, as in a container, with the user's state."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        return f"unix:{Path(runtime) / 'hermesd' / SOCKET}"
+    state = _user_folder(environ, "XDG_STATE_HOME", ".local/state")
+    return f"unix:{state / SOCKET}" if state is not None else None
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:

@@ -52,7 +52,8 @@ _SERVER = (
         "Where the operator reaches the daemon: the socket's mode is "
         "0600, or 0660 with `socket_group`; without a token the caller is the operator.",
         (),
-        shown="`/run/hermesd/hermesd.sock` (root) or `$XDG_RUNTIME_DIR/hermesd/hermesd.sock`",
+        shown="`/run/hermesd/hermesd.sock` (root), `$XDG_RUNTIME_DIR/hermesd/hermesd.sock` or, without one, "
+        "`~/.local/state/hermesd/hermesd.sock`",
     ),
     Key(
         "server.socket_group",

@@ -28,7 +28,12 @@ nothing: the last good version goes on serving, and the exit status is 1. With N
 @click.option("--dry-run", is_flag=True, help="Say what would change, change nothing.")
 @click.option("--atomic", is_flag=True, help="All or nothing: any rejection keeps everything as it is.")
 @click.option("--no-wait", is_flag=True, help="Return when the pass has committed.")
-@click.option("--if-revision", default="", metavar="R", help="Only if the daemon still has revision R.")
+@click.option(
+    "--if-revision",
+    default="",
+    metavar="R",
+    help="Only if the daemon still has revision R, whole or as status shows it.",
+)
 @click.pass_context
 def reload(
     ctx: click.Context, *, name: str, dry_run: bool, atomic: bool, no_wait: bool, if_revision: str

@@ -62,7 +62,7 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
 @click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")
 @click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
-@click.option("--stream", is_flag=True, help="Show progress and log lines on the way.")
+@click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
 @click.pass_context
 def call(
     ctx: click.Context,
@@ -126,7 +126,8 @@ def show_data(screen: Screen, data_json: str) -> None:
 def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     """What a person needs to make the next call right."""
     detail = json.loads(result.detail_json or "{}")
-    yield f"{result.code}: {result.message}"
+    own = f" ({detail['code']})" if detail.get("code") else ""  # the code that the tool itself gave
+    yield f"{result.code}{own}: {result.message}"
     for fault in detail.get("faults") or []:
         got = fault.get("got")
         said = "" if got is None else f" (got {json.dumps(got, ensure_ascii=False)})"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hermesd.daemon import memory
 from hermesd.daemon.options import ServeOptions
 from hermesd.errors import ConfigError, HermesdError
 from hermesd.model.text import clean
+from hermesd.runtimes.loop import new_loop
 from hermesd.store.layout import DataDir
 from hermesd.store.lock import DataDirLock
 from hermesd.supervise.launcher import Launcher
@@ -87,6 +89,7 @@ def _serve(options: ServeOptions) -> int:
             held=credentials.read,
         )
 
+    began_ns = time.time_ns()
     configuration = load()
     directory = DataDir(_data_dir(configuration))
     addresses = _addresses(configuration)
@@ -102,13 +105,14 @@ def _serve(options: ServeOptions) -> int:
             daemon = Daemon(
                 load=load,
                 configuration=configuration,
+                loaded_ns=began_ns,
                 candidates=config_path(options.config, os.environ, is_root),
                 directory=directory,
                 addresses=addresses,
                 launcher=launcher,
                 clock=clock,
             )
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(daemon.run())
         finally:
             launcher.close()
@@ -140,14 +144,6 @@ def _addresses(configuration: Configuration) -> tuple[str, ...]:
     if found is None:
         raise HermesdError(
             "nothing says where to listen",
-            remedy="set XDG_RUNTIME_DIR or server.listen, or give --listen unix:PATH",
+            remedy="set HOME or server.listen, or give --listen unix:PATH",
         )
     return (found,)
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - not every platform has it
-    except ImportError:
-        return None
-    return uvloop.Loop

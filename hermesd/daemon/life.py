@@ -73,6 +73,7 @@ class Daemon:
         *,
         load: Callable[[], Configuration],
         configuration: Configuration,
+        loaded_ns: int,
         candidates: Sequence[Path],
         directory: DataDir,
         addresses: Sequence[str],
@@ -127,6 +128,7 @@ class Daemon:
             looked=self._watch.scans,
             state_dir=directory.state / "plugins",
         )
+        self._reading.adopt(configuration, loaded_ns)
         self._rpc: RpcServer | None = None
         self._lifecycle = Lifecycle(
             dispatcher=self._dispatcher,
@@ -150,6 +152,7 @@ class Daemon:
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
+                self._dispatcher.awaits = reloader.awaited
                 inspection, decisions = self._inspection(reloader), self._decisions(reloader)
                 server = self._rpc = self._server(reloader, inspection, decisions)
                 await server.start()
@@ -272,7 +275,6 @@ class Daemon:
         self._registry.switch_off(decisions.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         self._lifecycle.loaded()
-        memory.settle()
         entries = self._registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
@@ -280,6 +282,8 @@ class Daemon:
         await server.set_serving(True)
         self._notifier.ready(state)
         self._events.emit("daemon_ready", ", ".join(self._addresses), state)
+        memory.settle()
+        await asyncio.get_running_loop().run_in_executor(self._desk, memory.trim)
 
     async def _follow(self, reloader: Reloader) -> None:
         """Reload when what lies in the plugin directories or the configuration has settled."""

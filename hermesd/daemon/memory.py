@@ -15,14 +15,21 @@ def hold() -> None:
 
 
 def settle() -> None:
-    """Collect once, leave what lives out of later collections, and give what is free back to the system.
+    """Collect once, and leave what lives out of later collections.
 
-    Freezing keeps full collections short: what starting made lives as long as the daemon. The C library
-    keeps freed pages for itself until it is asked (glibc; others have nothing to ask).
+    Freezing keeps full collections short: what starting made lives as long as the daemon. Nothing else runs
+    meanwhile (0.1 s with 1,000 plugins), so that it is done when the daemon has said that it is ready.
     """
     gc.enable()
     gc.collect()
     gc.freeze()
+
+
+def trim() -> None:
+    """Give what is free back to the system. On any thread.
+
+    The C library keeps freed pages for itself until it is asked (glibc; others have nothing to ask).
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

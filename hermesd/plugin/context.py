@@ -221,9 +221,12 @@ def _granted(secrets: Mapping[str, str], name: str) -> str:
         return secrets[name]
     except KeyError:
         raise ToolError(
-            f"the secret {name!r} is not granted to this plugin",
+            f"the secret {name!r} is not granted to this plugin, or has no value",
             code="PERMISSION_DENIED",
-            detail={"remedy": f"name {name} under permissions.secrets in plugin.yaml, and have it granted"},
+            detail={
+                "remedy": f"name {name} under permissions.secrets in plugin.yaml, have it granted, and have "
+                f"secrets.{name} set in hermesd.yaml"
+            },
         ) from None
 
 

@@ -26,8 +26,8 @@ from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import canonical_json
 from hermesd.model.lint import lint
 from hermesd.model.outline import outline
-from hermesd.model.status import PluginStatus
-from hermesd.reload.goal import Goal, Plan, Run
+from hermesd.model.status import PluginStatus, State
+from hermesd.reload.goal import Goal, Idle, Plan, Run
 from hermesd.reload.owner import Owner
 from hermesd.reload.preparation import Preparation, Preparer
 from hermesd.reload.reading import SourceReading
@@ -122,6 +122,21 @@ def _alone(report: CheckReport, configuration: Configuration) -> CheckReport:
     return replace(report, warnings=warnings)
 
 
+def _as_found(goal: Goal) -> Goal:
+    """The goal of what lies there: what serves in its place is not what an author asks about."""
+    if goal.run is None or goal.awaiting is None:
+        return goal
+    return replace(goal, run=None, idle=Idle(State.UNAVAILABLE, *goal.awaiting))
+
+
+def _not_what_was_found(plan: Plan) -> Iterable[Rejection]:
+    """A notice for each plugin of which something else was examined than what lies there."""
+    for name, goal in plan.goals.items():
+        if goal.run is not None and goal.awaiting is not None:
+            reason, remedy = goal.awaiting
+            yield Rejection(name, f"what lies there was not examined: {reason}", remedy, goal.path)
+
+
 class _OneUnit:
     """The source that holds what lies at one path, and nothing beside it."""
 
@@ -167,6 +182,8 @@ class _Workshop:
         plan = await self._reading.read(patient=False)
         if trust:
             plan = await self._trusting(plan)
+        elif alone:
+            plan = replace(plan, goals={name: _as_found(goal) for name, goal in plan.goals.items()})
         preparer = Preparer(self._runtime, self._clock)
         preparations = {
             name: Preparation(goal, goal.run) for name, goal in plan.goals.items() if goal.run is not None
@@ -178,7 +195,7 @@ class _Workshop:
         made = dict(zip(preparations, outcomes, strict=True))
         owners = []
         rejected = list(plan.rejections)
-        warnings = list(plan.notices)
+        warnings = [*plan.notices, *_not_what_was_found(plan)]
         for name, goal in plan.goals.items():
             owner = Owner(name, goal, self._clock)
             outcome = made.get(name)

@@ -149,13 +149,13 @@ class Owner:
             if self.goal.idle is not None:
                 return Standing(self.goal.idle.state, now, self.goal.idle.reason, self.goal.idle.remedy)
             if rejections:
-                return Standing(State.REJECTED, now, str(rejections[0]), rejections[0].remedy)
+                return Standing(State.REJECTED, now, rejections[0].fault, rejections[0].remedy)
             return Standing(State.PENDING, now, "is being prepared")
         own = self.instance.standing()
         if own.state is not State.READY:
             return own
         if rejections:
-            reason = f"the last good version serves; the new one was rejected: {rejections[0]}"
+            reason = f"the last good version serves; the new one was rejected: {rejections[0].fault}"
             return Standing(State.DEGRADED, now, reason, rejections[0].remedy)
         if self.goal.awaiting is not None:
             return Standing(State.READY, now, *self.goal.awaiting)

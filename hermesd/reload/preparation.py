@@ -19,8 +19,8 @@ from hermesd.serving.instance import Instance
 RuntimeFactory = Callable[[Run], Runtime]
 #: Preparations that work at once. One that takes longer than `TURN_S` gives its turn to the next, so
 #: that plugins which never become ready do not hold up the others.
-TURNS = 8
-TURN_S = 0.5
+TURNS = 3
+TURN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)

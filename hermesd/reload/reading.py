@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hermesd.access.strict_modes import unsafe_mode
+from hermesd.access.strict_modes import UnsafeMode, unsafe_directory, unsafe_unit
 from hermesd.config.configuration import Configuration
 from hermesd.config.manifest import Manifest, python_manifest, read_manifest
 from hermesd.errors import ConfigError, HermesdError, PluginError, RejectedError, Rejection
@@ -101,9 +101,22 @@ class SourceReading:
         self._goals: dict[str, _Placed] = {}
         self._looks: dict[str, Look] = {}
         self._roots: Mapping[Path, Root] = {}
+        self._directories: dict[Path, UnsafeMode | None] = {}
         self._names: dict[str, str] = {}
         self._imported: dict[str, Found] = {}
         self._manifests: dict[str, Manifest] = {}
+
+    def adopt(self, configuration: Configuration, began_ns: int) -> None:
+        """Read with what was loaded already, from `began_ns` on (nanoseconds of the wall clock), if its files
+        have rested since before that; else the first reading loads it again.
+        """
+        marks = self._marks(configuration)
+        if (
+            marks is not None
+            and all(marks.get(str(path)) for path in configuration.files)
+            and all(_is_older(mark, began_ns - RACY_NS) for mark in marks.values())
+        ):
+            self._configuration, self._loaded_from = configuration, marks
 
     async def read(self, *, patient: bool) -> Plan:
         unsettled = await self._unsettled(patient)
@@ -194,10 +207,14 @@ class SourceReading:
         """Look at every unit; one that is unsettled, or that a scan could not judge, is as it was."""
         looks: dict[str, Look] = {}
         roots = {root.path: root for scan in scans for root in scan.roots}
+        same = {root.path for root in roots.values() if self._roots.get(root.path) == root}
+        looked = self._looks_of(
+            [each for scan in scans for each in scan.found if each.unit not in unsettled], same
+        )
         for scan in scans:
             for found in scan.found:
                 if found.unit not in unsettled:
-                    looks[found.unit] = self._look(found, same_root=self._is_same(found.root, roots))
+                    looks[found.unit] = looked[found.unit]
             for unit in scan.held.keys() - unsettled:
                 if (look := self._served_before(unit)) is not None:
                     looks[unit] = look
@@ -208,9 +225,30 @@ class SourceReading:
         self._looks, self._roots = looks, roots
         return list(looks.values())
 
-    def _is_same(self, root: Path | None, roots: Mapping[Path, Root]) -> bool:
-        """Whether a plugin directory stands as it did: who may write there decides what is trusted."""
-        return root is None or self._roots.get(root) == roots.get(root)
+    def _looks_of(self, found: Sequence[Found], same: set[Path]) -> dict[str, Look]:
+        """The look of each unit: as before where neither the unit has changed nor its directory, which is not
+        among those that stand the `same` (who may write there decides what is trusted); else a new one.
+        """
+        looks: dict[str, Look] = {}
+        self._directories = {}
+        for each in found:
+            before = self._looks.get(each.unit)
+            if (
+                before is not None
+                and (each.root is None or each.root in same)
+                and (before.found is each or before.found == each)
+                and not _must_look_again(before)
+            ):
+                looks[each.unit] = before
+            else:
+                looks[each.unit] = self._look(each)
+        return looks
+
+    def _unsafe(self, root: Path, unit: Path) -> UnsafeMode | None:
+        """Who else may write there; a directory is judged once in a reading. Raises OSError."""
+        if root not in self._directories:
+            self._directories[root] = unsafe_directory(root)
+        return self._directories[root] or unsafe_unit(root, unit)
 
     def _served_before(self, unit: str) -> Look | None:
         """A unit that cannot be judged, if it ever served: what served last goes on, as after a restart."""
@@ -226,22 +264,14 @@ class SourceReading:
         """
         return self._served.name_of(found.unit) or _label_name(found)
 
-    def _look(self, found: Found, *, same_root: bool) -> Look:
-        before = self._looks.get(found.unit)
-        if (
-            before is not None
-            and same_root
-            and (before.found is found or before.found == found)
-            and not _must_look_again(before)
-        ):
-            return before
+    def _look(self, found: Found) -> Look:
         name = self._known_name(found)
         if found.origin is Origin.ENTRY_POINT:
             return self._look_at_installed(found)
         if found.unsupported or found.path is None or found.root is None:
             return Look(found, name, None, None, None)
         try:
-            unsafe = None if found.origin is Origin.BUNDLED else unsafe_mode(found.root, found.path)
+            unsafe = None if found.origin is Origin.BUNDLED else self._unsafe(found.root, found.path)
             content = self._contents.add(found.path)
             manifest = self._manifest(content, found.path)
         except RejectedError as error:

@@ -8,7 +8,8 @@ from typing import NoReturn
 
 from hermesd.clock import Clock
 from hermesd.errors import ConflictError, DrainingError, NotFoundError, Rejection
-from hermesd.model.status import PluginStatus, ReloadReport
+from hermesd.model.name import domain_of
+from hermesd.model.status import PluginStatus, ReloadReport, State
 from hermesd.reload.commit import Committer
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan
@@ -21,6 +22,9 @@ from hermesd.serving.registry import Registry
 
 #: Beyond the longest preparation or drain, for the commit that follows it.
 MARGIN_S = 5.0
+
+#: So many digits of a digest are shown to people, and name it.
+SHOWN_DIGITS = 12
 
 
 class Reloader:
@@ -64,8 +68,10 @@ class Reloader:
             restore=self._replacer.restore,
         )
         self._closed = False
+        #: The commit to come of what outlasted its pass, by plugin.
+        self._late: dict[str, asyncio.Task[None]] = {}
         #: Of the pass on its way.
-        self._preparing: list[asyncio.Task[Made]] = []
+        self._preparing: dict[str, asyncio.Task[Made]] = {}
         self.plan: Plan | None = None
         self.last: Finished | None = None
 
@@ -77,6 +83,15 @@ class Reloader:
     def plugins(self) -> list[PluginStatus]:
         """Every plugin that is known, in name order."""
         return [owner.status(self._drainer.draining(name)) for name, owner in sorted(self._owners.items())]
+
+    def awaited(self, tool: str) -> str:
+        """Why a tool that nothing serves may be there in a moment; "" when nothing on its way brings it."""
+        if self.plan is None:
+            return "the daemon is starting"
+        plugin = domain_of(tool)
+        owner = self._owners.get(plugin)
+        is_new = plugin in self._preparing if owner is None else owner.standing().state is State.PENDING
+        return f"the plugin {plugin} is being prepared" if is_new else ""
 
     def rejections(self) -> tuple[Rejection, ...]:
         """What stands rejected, until it is fixed."""
@@ -119,7 +134,7 @@ class Reloader:
         A pass on its way is called off: its askers get DrainingError.
         """
         self._closed = True
-        for task in self._preparing:
+        for task in self._preparing.values():
             task.cancel()
         async with self._lock:
             preparations = [each.preparation for each in self._owners.values() if each.preparation]
@@ -160,7 +175,7 @@ class Reloader:
         """Return when what was added is ready or failed, and what was replaced has drained; each bounded."""
         limits = run.plan.configuration
         for waits, longest_s in (
-            (run.late, limits.plugins.prepare_timeout_s),
+            (run.under_way, limits.plugins.prepare_timeout_s),
             (run.drains, limits.server.drain_timeout_s),
         ):
             if waits:
@@ -170,7 +185,7 @@ class Reloader:
         began = self._clock.monotonic()
         if self._closed:
             raise _stopping()
-        if ask.if_revision and ask.if_revision != self.revision:
+        if ask.if_revision and not _names(ask.if_revision, self.revision):
             raise ConflictError(
                 f"the revision is {self.revision}, not {ask.if_revision}",
                 remedy="look at what has changed, then ask with the new revision",
@@ -205,9 +220,9 @@ class Reloader:
         patient = ask.dry_run or ask.atomic
         window = None if patient else run.plan.configuration.plugins.commit_window_s
         if run.preparations:
-            self._preparing = [each.task for each in run.preparations.values()]
-            await asyncio.wait(self._preparing, timeout=window)
-            self._preparing = []
+            self._preparing = {name: each.task for name, each in run.preparations.items()}
+            await asyncio.wait(self._preparing.values(), timeout=window)
+            self._preparing = {}
         if self._closed:
             await self._abandon(run)
 
@@ -251,8 +266,11 @@ class Reloader:
             if preparation.task.done():
                 made[name] = preparation.task.result()
             else:
-                late = self._commit_late(run, owner, preparation)
-                run.late.append(self._task(late, f"late {name}"))
+                late = self._task(self._commit_late(run, owner, preparation), f"late {name}")
+                run.late.append(late)
+                self._late[name] = late
+        self._late = {name: each for name, each in self._late.items() if not each.done()}
+        run.under_way = [each for name, each in self._late.items() if ask.covers(name)]
         run.drains.extend(await self._committer.commit(made, gone))
 
     async def _commit_late(self, run: Pass, owner: Owner, preparation: Preparation) -> None:
@@ -290,6 +308,14 @@ class Reloader:
 
     def _task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         return self._tasks.create_task(work, name=name)
+
+
+def _names(given: str, revision: str) -> bool:
+    """The whole revision, or its beginning as `ctl status` shows it."""
+    shown = given.removeprefix("sha256:")
+    return given == revision or (
+        len(shown) >= SHOWN_DIGITS and revision.removeprefix("sha256:").startswith(shown)
+    )
 
 
 def _stopping() -> DrainingError:

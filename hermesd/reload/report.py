@@ -49,6 +49,8 @@ class Pass:
     before: Mapping[str, str]
     preparations: dict[str, Preparation] = field(default_factory=dict)
     late: list[asyncio.Task[None]] = field(default_factory=list)
+    #: Its late ones and those that an earlier pass set out with: what an asker who waits waits for.
+    under_way: list[asyncio.Task[None]] = field(default_factory=list)
     drains: list[asyncio.Task[None]] = field(default_factory=list)
     refusals: tuple[Rejection, ...] = ()
     undone: bool = False

@@ -101,6 +101,8 @@ class Dispatcher:
         self._clock = clock
         self._admission = Admission()
         self.draining = False
+        #: Why a tool that nothing serves yet may still come, "" when it will not.
+        self.awaits: Callable[[str], str] = lambda tool: ""
 
     async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
         """Run one call to its answer.
@@ -161,8 +163,11 @@ class Dispatcher:
 
     def _resolve(self, request: CallRequest, catalogue: Catalogue) -> Entry:
         entry = catalogue.find(request.tool)
-        if entry is not None and decide(request.caller, "see", request.tool).visible:
+        visible = decide(request.caller, "see", request.tool).visible
+        if entry is not None and visible:
             return entry
+        if visible and (reason := self.awaits(request.tool)):
+            raise Refused(Code.UNAVAILABLE, reason, remedy="try again in a moment")
         seen = [name for name in catalogue.tools if decide(request.caller, "see", name).visible]
         raise Refused(
             Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)

@@ -126,7 +126,7 @@ class ContentStore:
                 for relative, executable, data in spool.files:
                     staging.take(relative, executable, iter((data,)))
             staging.seal()
-            return self._publish(staging.path, Content(digest, self._root / digest[7:], files))
+            return self._publish(staging, Content(digest, self._root / digest[7:], files))
         finally:
             staging.discard()
 
@@ -141,9 +141,9 @@ class ContentStore:
             return self._load(digest)
         return known if all(_size(known.root / each.path) == each.size for each in known.files) else None
 
-    def _publish(self, staged: Path, content: Content) -> Content:
+    def _publish(self, staging: _Staging, content: Content) -> Content:
         try:
-            os.rename(staged, content.root)
+            os.rename(staging.path, content.root)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise store_error(error, content.root, "write") from error
@@ -153,9 +153,10 @@ class ContentStore:
                 return present
             self._remove(content.root)
             try:
-                os.rename(staged, content.root)
+                os.rename(staging.path, content.root)
             except OSError as again:
                 raise store_error(again, content.root, "write") from again
+        staging.published = True
         with self._lock:
             self._known[content.digest] = content
         return content
@@ -228,18 +229,23 @@ class _Staging:
 
     def __init__(self, root: Path) -> None:
         self.path = root / f"{_LEFTOVER}{secrets.token_hex(8)}"
+        self.published = False
         self._folders = {""}
         try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.mkdir(mode=0o700)
+            try:
+                self.path.mkdir(mode=0o700)
+            except FileNotFoundError:
+                root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.path.mkdir(mode=0o700)
         except OSError as error:
             raise store_error(error, root, "write") from error
 
     def take(self, relative: str, executable: bool, chunks: Iterator[bytes]) -> None:
         target = self.path / relative
+        mode = 0o555 if executable else 0o444
         try:
             self._make_folders(relative.rpartition("/")[0])
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         except OSError as error:
             raise store_error(error, target, "write") from error
         try:
@@ -248,7 +254,8 @@ class _Staging:
                     write_all(descriptor, chunk)
                 except OSError as error:
                     raise store_error(error, target, "write") from error
-            os.fchmod(descriptor, 0o555 if executable else 0o444)
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:  # the umask took some of it
+                os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)
 
@@ -268,7 +275,7 @@ class _Staging:
 
     def discard(self) -> None:
         """Remove what was not published."""
-        if self.path.exists():
+        if not self.published and self.path.exists():
             _remove_tree(self.path)
 
 

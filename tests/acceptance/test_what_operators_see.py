@@ -264,6 +264,26 @@ def test_code_that_nobody_trusts_is_linted_and_never_run(home: Home) -> None:
     assert not ran.exists()
 
 
+@pytest.mark.promise("SEE-9")
+def test_a_check_of_what_changed_since_it_was_trusted_judges_what_lies_there(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    """What was trusted goes on serving; an author who asks about an edit must not hear that all is well."""
+    home.configure()
+    home.plugin("greeter", CODE)
+    daemon = serve()
+    assert daemon.ctl("plugins", "trust", "greeter", "--yes").returncode == 0
+    env = {"HERMESD_CONFIG": str(home.config)}
+    home.plugin("greeter", CODE + "\nimport no_such_module\n")
+    unrun = cli("plugin", "check", str(home.plugins / "greeter"), env=env)
+    assert "warning: was not run: the content changed" in unrun.stdout
+    assert "what lies there was not examined: the content changed" in cli("check", env=env).stdout
+    home.plugin("greeter", "def f(:\n")
+    broken = cli("plugin", "check", str(home.plugins / "greeter"), env=env)
+    assert broken.returncode == 1
+    assert "greeter/greeter.py:1:7: error: SyntaxError" in broken.stdout
+
+
 @pytest.mark.promise("SEE-10")
 def test_a_setting_that_is_called_live_holds_without_a_restart(
     home: Home, serve: Callable[..., Daemon]

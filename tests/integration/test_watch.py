@@ -32,8 +32,8 @@ QUIET_S = 0.4
 class Reloads:
     """What a daemon would have seen: the reports, and the text of every manifest at each of them."""
 
-    def __init__(self, watcher: Watcher, root: Path) -> None:
-        self.watcher, self.root = watcher, root
+    def __init__(self, watcher: Watcher, root: Path, scans: Callable[[], int]) -> None:
+        self.watcher, self.root, self.scans = watcher, root, scans
         self.reports = list[Settled]()
         self.seen = list[dict[str, str]]()
         self.rescans = 0
@@ -76,20 +76,36 @@ async def watching(
 ) -> AsyncIterator[Reloads]:
     source = FolderSource([root, *more], excluded=options.get("excluded", ()))  # type: ignore[arg-type]
 
+    last, scans = source.scan(), 0
+
+    def state() -> ScanState:
+        return scan_state(last, files={str(each): file_fingerprint(each) for each in files})
+
     def scan() -> ScanState:
-        return scan_state(source.scan(), files={str(each): file_fingerprint(each) for each in files})
+        nonlocal last, scans
+        last, scans = source.scan(), scans + 1
+        return state()
+
+    def rescan(places: frozenset[str]) -> ScanState | None:
+        nonlocal last
+        renewed = source.rescan(last, places)
+        if renewed is None:
+            return None
+        last = renewed
+        return state()
 
     options = {"rescan_s": 60.0, "unsettled_s": 3.0, **options}
     watcher = Watcher(
         lambda: [root, *more],
         scan,
         clock=SystemClock(),
+        rescan=rescan,
         files=lambda: files,
         on_rescan_found=lambda: rescans.append(1),
         **options,  # type: ignore[arg-type]
     )
     rescans = list[int]()
-    reloads = Reloads(watcher, root)
+    reloads = Reloads(watcher, root, lambda: scans)
     await watcher.start(scan())
     collector = asyncio.create_task(reloads.collect())
     await watcher.settle()  # the watches stand now
@@ -134,6 +150,30 @@ async def test_a_manifest_replaced_three_times_is_noticed_three_times(root: Path
             assert report == Settled("event", frozenset({str(root / "orders")}))
         await reloads.quiet()
     assert len(reloads.reports) == 3
+    assert reloads.rescans == 0
+
+
+async def test_a_change_in_one_plugin_looks_at_that_one_and_at_all_a_moment_later(root: Path) -> None:
+    drop(root, "billing", "v0")
+    async with watching(root) as reloads:
+        before = reloads.scans()
+        replace(root / "orders" / "plugin.yaml", "v1")
+        await reloads.wait("orders", "v1")
+        assert reloads.scans() == before
+        assert reloads.changed() == {"orders"}
+        await reloads.until(lambda: reloads.scans() == before + 1)
+        await reloads.quiet()
+        assert reloads.scans() == before + 1
+
+
+async def test_what_changed_with_another_plugin_is_found_a_moment_later(root: Path) -> None:
+    drop(root, "billing", "v0")
+    shared = root / "orders" / "shared.py"
+    shared.write_text("a")
+    os.link(shared, root / "billing" / "shared.py")
+    async with watching(root) as reloads:
+        shared.write_text("longer")
+        await reloads.until(lambda: reloads.changed() == {"orders", "billing"}, within=3)
     assert reloads.rescans == 0
 
 

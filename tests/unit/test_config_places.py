@@ -33,6 +33,18 @@ def test_root_and_users_have_folders_of_their_own() -> None:
     assert places.listen_address(USER, False) == "unix:/run/user/7/hermesd/hermesd.sock"
 
 
+def test_a_user_without_a_runtime_folder_still_has_a_socket_that_clients_find() -> None:
+    """A container, `su` and cron set no XDG_RUNTIME_DIR."""
+    bare = {"HOME": "/h/ann"}
+    assert places.listen_address(bare, False) == "unix:/h/ann/.local/state/hermesd/hermesd.sock"
+    assert places.client_addresses(bare) == (
+        "unix:/h/ann/.local/state/hermesd/hermesd.sock",
+        "unix:/run/hermesd/hermesd.sock",
+    )
+    relative = {"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "run"}
+    assert places.listen_address(relative, False) == "unix:/s/hermesd/hermesd.sock"
+
+
 def test_what_systemd_hands_over_wins_and_its_first_folder_counts() -> None:
     unit = USER | {"RUNTIME_DIRECTORY": "/run/h:/run/i", "STATE_DIRECTORY": "/var/h:/var/i"}
     assert places.data_dir(unit, True) == Path("/var/h")

@@ -233,3 +233,17 @@ def test_log_lines_carry_tool_request_session_and_attempt(daemon: Double) -> Non
     assert '[orders.x_y r-1 session s-1 attempt 2] 慢 {"ms": 7}\n' in out
     assert daemon.last == admin_pb2.ReadPluginLogRequest(name="orders", lines=5, follow=True)
     assert json.loads(daemon.run("plugins", "logs", "orders", "--json").out)["line"]["attempt"] == 2
+
+
+def test_a_traceback_in_the_log_is_printed_as_python_prints_it(daemon: Double) -> None:
+    entry = admin_pb2.ReadPluginLogResponse(seq=1)
+    entry.line.level, entry.line.message = "error", "KeyError: '城'"
+    trace = "Traceback (most recent call last):\n  File \"w.py\", line 3\x1b[2J, in get\nKeyError: '城'\n"
+    entry.line.fields_json = json.dumps({"trace": trace, "ms": 7})
+    daemon.answers["ReadPluginLog"] = [entry]
+    lines = daemon.run("plugins", "logs", "orders").out.splitlines()
+    assert lines[0].endswith("KeyError: '城' {\"ms\": 7}")
+    assert lines[1] == "    Traceback (most recent call last):"
+    assert lines[2].startswith('      File "w.py", line 3')
+    assert "\x1b" not in lines[2]
+    assert lines[3] == "    KeyError: '城'"

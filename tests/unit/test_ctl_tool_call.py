@@ -83,6 +83,11 @@ def test_the_exit_status_tells_scripts_what_came_of_it(daemon: Double, code: str
     assert ran.err == ""
 
 
+def test_the_code_that_a_tool_gives_its_error_is_shown(daemon: Double) -> None:
+    daemon.answers["CallTool"] = answer("TOOL_ERROR", message="no order 7", detail={"code": "NOT_FOUND"})
+    assert daemon.run("tools", "call", "a.b").err.startswith("TOOL_ERROR (NOT_FOUND): no order 7\n")
+
+
 def test_every_fault_of_the_arguments_is_shown_with_its_path_and_the_remedy(daemon: Double) -> None:
     detail = {
         "faults": [

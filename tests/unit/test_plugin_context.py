@@ -101,6 +101,7 @@ def test_secrets_and_shared_things_that_are_not_there_are_told() -> None:
     with pytest.raises(ToolError, match="'OTHER' is not granted") as caught:
         ctx.secret("OTHER")
     assert caught.value.code == "PERMISSION_DENIED"
+    assert "secrets.OTHER set in hermesd.yaml" in str(caught.value.detail["remedy"])
     with pytest.raises(ToolError, match="it made db"):
         ctx.shared("cache")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -59,6 +60,25 @@ def test_a_configuration_that_is_left_alone_is_loaded_until_that_is_known_and_th
     plans = [counting.reading.read_now() for _ in range(4)]
     assert counting.loads == 2
     assert plans[3].configuration is plans[1].configuration
+
+
+@pytest.mark.usefixtures("rested")
+def test_what_was_loaded_before_the_first_reading_is_taken_over(site: Site) -> None:
+    counting = Counting(site)
+    loaded = site._load()
+    counting.reading.adopt(loaded, time.time_ns())
+    assert counting.reading.read_now().configuration is loaded
+    assert counting.loads == 0
+    site.follow("orders")
+    assert "orders" in counting.reading.read_now().configuration.plugins.trusted
+
+
+def test_what_was_loaded_from_a_file_that_did_not_rest_is_loaded_again(site: Site) -> None:
+    counting = Counting(site)
+    loaded = site._load()
+    site.follow("orders")
+    counting.reading.adopt(loaded, time.time_ns())
+    assert "orders" in counting.reading.read_now().configuration.plugins.trusted
 
 
 @pytest.mark.usefixtures("rested")

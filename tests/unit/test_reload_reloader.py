@@ -320,9 +320,13 @@ async def test_if_revision_refuses_who_lost_a_race(w: World) -> None:
     report = await w.reload(if_revision=seen)
     assert report.revision != seen
     w.put("a", "3")
-    with pytest.raises(ConflictError):
-        await w.reload(if_revision=seen)
+    for stale in (seen, seen.removeprefix("sha256:")[:12], report.revision[:11], "sha256:"):
+        with pytest.raises(ConflictError):
+            await w.reload(if_revision=stale)
     assert w.serving() == {"a": "2"}
+    shown = report.revision.removeprefix("sha256:")[:12]
+    assert (await w.reload(if_revision=shown)).revision != report.revision, "as ctl status shows it"
+    assert w.serving() == {"a": "3"}
 
 
 async def test_a_name_reloads_that_plugin_alone(w: World) -> None:

@@ -78,6 +78,28 @@ async def test_a_reload_that_waits_answers_with_the_late_ones(w: World) -> None:
 
 
 @pytest.mark.promise("CORE-4")
+@pytest.mark.parametrize("error", [None, BROKEN])
+async def test_a_reload_that_waits_waits_for_what_an_earlier_pass_set_out_with(
+    w: World, error: PluginError | None
+) -> None:
+    w.set(window_s=0.01)
+    gate, other = asyncio.Event(), asyncio.Event()
+    w.put("a", "1", prepare_gate=gate, prepare_error=error)
+    w.put("b", "1", prepare_gate=other)
+    assert (await w.reload(no_wait=True, cause="watch")).pending == ("a", "b")
+    asking = asyncio.create_task(w.reload(name="a"))
+    await asyncio.sleep(0.05)
+    assert not asking.done()
+    gate.set()
+    report = await asking
+    assert "a" not in report.pending
+    assert report.changed == (() if error else ("a",))
+    assert (report.rejected != ()) is (error is not None)
+    other.set()
+    await settle()
+
+
+@pytest.mark.promise("CORE-4")
 async def test_the_newest_content_wins_over_one_that_is_still_on_its_way(w: World) -> None:
     w.set(window_s=0.01)
     old = asyncio.Event()
@@ -89,6 +111,34 @@ async def test_the_newest_content_wins_over_one_that_is_still_on_its_way(w: Worl
     old.set()
     await settle()
     assert (w.serving(), w.alive()) == ({"a": "2"}, ["a 2"]), "the one called off was closed"
+
+
+async def test_tools_are_awaited_until_the_first_plan_and_while_their_plugin_is_pending(w: World) -> None:
+    assert w.reloader.awaited("a.do_it") == "the daemon is starting"
+    w.set(window_s=0.01)
+    gate = asyncio.Event()
+    w.put("a", "1", prepare_gate=gate)
+    await w.reload(no_wait=True)
+    assert w.reloader.awaited("a.do_it") == "the plugin a is being prepared"
+    assert w.reloader.awaited("b.do_it") == ""
+    gate.set()
+    await settle()
+    assert w.reloader.awaited("a.do_else") == ""
+    w.set(window_s=10)
+    w.put("c", "1", prepare_gate=(of_c := asyncio.Event()))
+    asking = asyncio.create_task(w.reload())
+    await settle()
+    assert w.reloader.awaited("c.do_it") == "the plugin c is being prepared", "before the pass commits, too"
+    of_c.set()
+    await asking
+    assert (w.reloader.awaited("c.do_else"), w.serving()["c"]) == ("", "1")
+
+
+async def test_the_reason_of_a_rejection_leaves_the_remedy_to_its_own_field(w: World) -> None:
+    w.put("b", "1", prepare_error=BROKEN)
+    await w.reload()
+    standing = w.status("b").standing
+    assert (standing.reason, standing.remedy) == ("/plugins/b/b.py:3: it is broken", "mend it")
 
 
 async def test_a_content_on_its_way_is_not_prepared_twice(w: World) -> None:

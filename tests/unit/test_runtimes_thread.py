@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Iterator
 
@@ -103,9 +104,8 @@ def test_closing_runs_what_was_submitted_and_takes_no_more() -> None:
     assert (ran, pool.threads) == ([1, 2], 0)
 
 
-def test_an_idle_thread_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesd.runtimes.thread.IDLE_S", 0.001)
-    pool, done = ThreadPool("test-idle", 2), threading.Event()
+def test_an_idle_thread_ends_by_itself() -> None:
+    pool, done = ThreadPool("test-idle", 2, idle_s=0.001), threading.Event()
     pool.submit(done.set)
     assert done.wait(WAIT_S)
     join("test-idle")
@@ -117,9 +117,8 @@ def test_an_idle_thread_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     join("test-idle")
 
 
-def test_no_job_is_lost_to_a_thread_that_is_just_giving_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesd.runtimes.thread.IDLE_S", 0.0)
-    pool, finished = ThreadPool("test-race", 2), threading.Semaphore(0)
+def test_no_job_is_lost_to_a_thread_that_is_just_giving_up() -> None:
+    pool, finished = ThreadPool("test-race", 2, idle_s=0.0), threading.Semaphore(0)
     for _ in range(2000):
         pool.submit(finished.release)  # type: ignore[arg-type]
     assert all(finished.acquire(timeout=WAIT_S) for _ in range(2000))
@@ -184,6 +183,42 @@ async def test_work_in_a_thread_returns_or_raises_what_it_does() -> None:
     with pytest.raises(RuntimeError, match="SystemExit"):
         await run_in_thread(leave, "test-work", WAIT_S)
     join("test-work")
+
+
+async def test_work_finds_nothing_that_other_work_left_in_its_thread() -> None:
+    left = contextvars.ContextVar("left", default="")
+    loop = asyncio.new_event_loop()
+
+    def leave() -> int:
+        left.set("something")
+        asyncio.set_event_loop(loop)
+        return threading.get_ident()
+
+    def look() -> tuple[str, object, int]:
+        policy = asyncio.get_event_loop_policy()
+        return left.get(), policy._local._loop, threading.get_ident()
+
+    thread = await run_in_thread(leave, "test-first", WAIT_S)
+    for _ in range(1000):
+        *seen, same = await run_in_thread(look, "test-second", WAIT_S)
+        assert seen == ["", None]
+        if same == thread:
+            break
+    else:
+        pytest.fail("no thread was used again")
+    loop.close()
+
+
+async def test_stuck_work_holds_up_no_other() -> None:
+    gate = threading.Event()
+    stuck = [
+        asyncio.create_task(run_in_thread(lambda: gate.wait(WAIT_S), f"test-stuck-{n}", WAIT_S))
+        for n in range(20)
+    ]
+    await asyncio.sleep(0)
+    assert await run_in_thread(lambda: 5, "test-work", WAIT_S) == 5
+    gate.set()
+    assert all(await asyncio.gather(*stuck))
 
 
 async def test_work_that_does_not_end_is_left_behind_in_time() -> None:

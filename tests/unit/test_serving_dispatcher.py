@@ -110,6 +110,19 @@ async def test_an_unknown_tool_gets_the_nearest_names() -> None:
     assert result.detail["nearest"] == ["orders.query_status", "orders.delete_all"]
 
 
+async def test_a_tool_that_may_be_there_in_a_moment_is_unavailable_and_not_unknown() -> None:
+    served = Served()
+    served.offer(raw_tool("orders.query_status"))
+    served.dispatcher.awaits = lambda tool: "it is being prepared" if tool.startswith("slow.") else ""
+    coming = await served.call("slow.query_status")
+    assert (coming.code, coming.effect, coming.retryable) == (Code.UNAVAILABLE, "none", True)
+    assert (coming.message, coming.detail["remedy"]) == ("it is being prepared", "try again in a moment")
+    assert (await served.call("never.query_status")).code is Code.UNKNOWN_TOOL
+    plugin = Caller("text", "plugin", calls=("orders.query_status",), on_behalf_of=OPERATOR)
+    hidden = await served.call("slow.query_status", caller=plugin)
+    assert hidden.code is Code.UNKNOWN_TOOL, "what it may not see is not told of"
+
+
 async def test_what_a_caller_may_not_see_is_unknown_and_never_among_the_nearest() -> None:
     served = Served()
     served.offer(raw_tool("orders.query_status"), raw_tool("orders.query_statistics"))
