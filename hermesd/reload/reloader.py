@@ -212,7 +212,7 @@ class Reloader:
             owner = self._owners.get(name)
             if goal.run is None or not ask.covers(name):
                 continue
-            if owner is not None and not owner.needs(goal.run, retry=ask.cause != "watch"):
+            if owner is not None and not owner.needs(goal.run, retry=ask.retries):
                 continue
             group[name] = run.preparations[name] = Preparation(goal, goal.run)
         for preparation in run.preparations.values():

@@ -30,6 +30,11 @@ class Ask:
     def covers(self, plugin: str) -> bool:
         return self.name in ("", plugin)
 
+    @property
+    def retries(self) -> bool:
+        """Whether what was rejected before is tried again: it decides over all or nothing, too."""
+        return self.atomic or self.cause != "watch"
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

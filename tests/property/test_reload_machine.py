@@ -356,7 +356,8 @@ class ReloadMachine(RuleBasedStateMachine):
         for other in before.keys() | after.keys():
             if other != name:
                 assert before.get(other) == after.get(other), "only what was named"
-        self.note_serving()
+        # By its answer: the model may not have met this content yet.
+        self.note_by_answer()
         self.settled = False
 
     @precondition(lambda self: not self.model.config_broken)
@@ -426,7 +427,7 @@ class ReloadMachine(RuleBasedStateMachine):
         self.check_nothing_is_absent(report)
 
     def note_by_answer(self) -> None:
-        """With a broken configuration the folders are still read: what they hold serves where followed."""
+        """Learn from the answers what serves now, where the model does not say it beforehand."""
         for name, instance in self.life.instances().items():
             folder = next((each for each in self.model.folders if self.model.name_of(each) == name), None)
             if folder is None:
