@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -120,3 +121,13 @@ def test_the_hints_of_plugin_new_and_init_can_be_followed(home: Home) -> None:
     hint = next(line for line in begun.stderr.splitlines() if line.startswith("next: hermesd "))
     checked = cli(*hint.removeprefix("next: hermesd ").partition(",")[0].split())
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_check_says_as_the_daemon_does_that_a_bundled_plugin_is_not_configured(home: Home) -> None:
+    report = json.loads(cli("check", "--config", str(home.config), "--json").stdout)
+    files = next(each for each in report["plugins"] if each["name"] == "files")
+    assert (files["state"], files["reason"]) == ("unavailable", "no root folder is configured")
+    home.configure(settings={"files": {"roots": [str(home.path)]}})
+    report = json.loads(cli("check", "--config", str(home.config), "--json").stdout)
+    assert next(each for each in report["plugins"] if each["name"] == "files")["state"] == "ready"
+    assert not home.data.exists(), "a check touches nothing"
