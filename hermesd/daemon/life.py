@@ -355,12 +355,21 @@ class Daemon:
     def _runtime(self, run: Run) -> Runtime:
         plugin = run.spec.name
         if run.where == "worker":
-            return WorkerRuntime(run.spec, self._launcher, self._clock, self._plugin_log.write)
+            return WorkerRuntime(
+                run.spec,
+                self._launcher,
+                self._clock,
+                self._plugin_log.write,
+                on_crash=lambda pid, reason: self._worker_crashed(plugin, pid, reason),
+            )
         return InProcessRuntime(
             run.spec,
             on_log=self._calls.said,
             on_change=lambda: self._state_changed(plugin),
         )
+
+    def _worker_crashed(self, plugin: str, pid: int, reason: str) -> None:
+        self._events.emit("worker_crashed", plugin, reason, pid=pid)
 
     def _state_changed(self, plugin: str) -> None:
         self._registry.state_changed(plugin)

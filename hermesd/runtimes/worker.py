@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from hermesd.clock import Clock
@@ -47,7 +47,10 @@ class WorkerRuntime:
         on_log: LogSink,
         *,
         environ: Mapping[str, str] | None = None,
+        on_crash: Callable[[int, str], None] = lambda _pid, _reason: None,
     ) -> None:
+        """`on_crash(pid, reason)` hears of a worker that ended without being asked to."""
+        self._on_crash = on_crash
         self._spec = spec
         self._launcher = launcher
         self._clock = clock
@@ -293,6 +296,7 @@ class WorkerRuntime:
             self._worker = None
         if not worker.verdict:
             log.warning("the worker of %s (pid %s) ended: %s", self._spec.name, worker.pid, worker.reason)
+            self._on_crash(worker.pid, worker.reason)
 
     # idleness
 

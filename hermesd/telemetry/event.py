@@ -54,6 +54,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "tool_warning": logging.WARNING,
         "tool_enabled": logging.INFO,
         "tool_disabled": logging.INFO,
+        "worker_crashed": logging.WARNING,
         "call_failed": logging.ERROR,
         "store_failed": logging.ERROR,
         "watcher_degraded": logging.WARNING,

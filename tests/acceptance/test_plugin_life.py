@@ -55,6 +55,8 @@ def test_a_killed_worker_costs_its_calls_alone_and_the_next_call_works(home: Hom
     assert healthy.ok
     assert daemon.call("boxed.say_word") == "boxed"
     assert daemon.plugin("boxed").state == "ready"
+    (told,) = daemon.events("worker_crashed")
+    assert (told.subject, told.message) == ("boxed", "crash (SIGKILL)")
     assert not [each for each in daemon.descendants() if each.status() == psutil.STATUS_ZOMBIE]
 
 
