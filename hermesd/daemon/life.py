@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,8 +143,10 @@ class Daemon:
     async def run(self) -> None:
         """Serve until `stop`. Raises LockedError when an address is taken."""
         told = f"hermesd {__version__}, pid {os.getpid()}, data in {self._directory.root}"
-        self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
         with contextlib.ExitStack() as undo:
+            # Before anything is told and until all is said: a stop ends in peace whenever it is asked for.
+            undo.callback(_catch({signal.SIGTERM: self.stop, signal.SIGINT: self.stop}))
+            self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
@@ -163,7 +165,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
-                undo_signals = self._catch_signals(tasks, reloader, inspection)
+                undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
                     await self._first_pass(reloader, decisions, server)
@@ -325,10 +327,10 @@ class Daemon:
             for each in waits:
                 each.cancel()
 
-    def _catch_signals(
+    def _catch_requests(
         self, tasks: asyncio.TaskGroup, reloader: Reloader, inspection: Inspection
     ) -> Callable[[], None]:
-        loop = asyncio.get_running_loop()
+        """HUP reloads, USR1 writes the state to the log. Returns the undo."""
 
         async def reload() -> None:
             with self._notifier.reloading():
@@ -337,20 +339,12 @@ class Daemon:
         async def dump() -> None:
             _log.info("state", extra={"state": await inspection.dump_state()})
 
-        handlers: dict[int, Callable[[], object]] = {
-            signal.SIGTERM: self.stop,
-            signal.SIGINT: self.stop,
-            signal.SIGHUP: lambda: tasks.create_task(reload(), name="SIGHUP"),
-            signal.SIGUSR1: lambda: tasks.create_task(dump(), name="SIGUSR1"),
-        }
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-
-        def undo() -> None:
-            for number in handlers:
-                loop.remove_signal_handler(number)
-
-        return undo
+        return _catch(
+            {
+                signal.SIGHUP: lambda: tasks.create_task(reload(), name="SIGHUP"),
+                signal.SIGUSR1: lambda: tasks.create_task(dump(), name="SIGUSR1"),
+            }
+        )
 
     def _runtime(self, run: Run) -> Runtime:
         plugin = run.spec.name
@@ -428,3 +422,16 @@ class Daemon:
         self._events.emit(
             "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
         )
+
+
+def _catch(handlers: Mapping[int, Callable[[], object]]) -> Callable[[], None]:
+    """Have each signal call its handler on the running loop. Returns the undo."""
+    loop = asyncio.get_running_loop()
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+
+    def undo() -> None:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+    return undo
