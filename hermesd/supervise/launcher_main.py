@@ -41,6 +41,8 @@ MAX_PACKET = 192 * 1024
 MARKER = "HERMESD_CHILD"
 #: How often a tree that is dying is looked at again, seconds: first, at most.
 RECHECK_S = (0.01, 0.25)
+#: How long an orphan without the mark may be one whose program is being loaded.
+UNMARKED_S = 1.0
 #: How long the launcher tries to empty the house before it leaves, seconds.
 FAREWELL_S = 10.0
 IGNORED = (
@@ -150,13 +152,14 @@ def send_signal(pid: int, process: Process, signum: int) -> None:
 class Leader:
     """One spawned child and the tree below it."""
 
-    __slots__ = ("error_fd", "exited", "fds", "kill_at", "marker", "pid", "serial")
+    __slots__ = ("error_fd", "exited", "exited_at", "fds", "kill_at", "marker", "pid", "serial")
 
     def __init__(self, serial: int, pid: int, marker: str, error_fd: int, fds: dict[str, int]) -> None:
         self.serial = serial
         self.pid = pid
         self.marker = marker
         self.exited = False
+        self.exited_at = 0.0
         #: Monotonic time at which the rest of the tree is killed; None: nobody asked.
         self.kill_at: float | None = None
         #: Read end of the pipe on which a failed exec is told; -1 once that is settled.
@@ -331,6 +334,7 @@ class Launcher:
             _, status = os.waitpid(pid.si_pid, 0)
             if leader is not None and leader.serial in self._leaders:
                 leader.exited = True
+                leader.exited_at = time.monotonic()
                 self._recheck = RECHECK_S[0]
                 self._answer({"op": "exited", "serial": leader.serial, "status": status})
 
@@ -368,13 +372,16 @@ class Launcher:
                 return {}, True
         below = descendants(self._pid)
         members: dict[int, Process] = {}
+        unmarked = False
         for pid, process in below.items():
             if pid in leaders:
                 belongs = pid == leader.pid
+            elif leader.pid in (process.group, process.session):
+                belongs = True
             else:
-                belongs = leader.pid in (process.group, process.session) or (
-                    process.parent == self._pid and marker_of(pid) == leader.marker
-                )
+                marker = marker_of(pid) if process.parent == self._pid else None
+                belongs = marker == leader.marker
+                unmarked = unmarked or marker == ""
             if belongs:
                 members[pid] = process
         grown = True
@@ -389,7 +396,11 @@ class Launcher:
         # The process table is no snapshot: a process whose parent ended while it was read can be missing,
         # but then it is a child of this process by now.
         children = direct_children(self._pid)
-        return members, children is None or children <= leaders | below.keys()
+        seen_all = children is None or children <= leaders | below.keys()
+        # An orphan that is just being executed shows no environment for an instant: look again before it
+        # is taken for somebody else's. One that has none for long has thrown its own away.
+        in_doubt = unmarked and time.monotonic() - leader.exited_at < UNMARKED_S
+        return members, seen_all and not in_doubt
 
     def _farewell(self) -> None:
         """Kill everything below this process and reap it."""
