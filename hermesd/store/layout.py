@@ -44,19 +44,6 @@ class DataDir:
         return self.plugins / "last-good.json"
 
     @property
-    def store(self) -> Path:
-        return self.root / "store"
-
-    @property
-    def output(self) -> Path:
-        return self.root / "output"
-
-    @property
-    def derived(self) -> Path:
-        """What can be deleted at any time and is made again."""
-        return self.root / "derived"
-
-    @property
     def logs(self) -> Path:
         return self.root / "logs"
 
