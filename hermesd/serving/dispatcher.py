@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import NoReturn, Protocol, cast
 
 from hermesd.access.policy import decide
 from hermesd.clock import Clock, uuid7
 from hermesd.errors import DrainingError
-from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result, effect_of
+from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
-from hermesd.model.schema import SchemaFault, depth_fault
 from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
+from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.catalogue import Catalogue, Entry
+from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.envelope import envelope
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
@@ -30,32 +30,9 @@ from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
 from hermesd.serving.time_limit import TimeLimit
 
-Emit = Callable[[str, dict[str, object]], None]
-
-#: What a caller can do next, for every code that has no better advice of its own.
-REMEDIES: Mapping[Code, str] = {
-    Code.INVALID_ARGUMENT: "mend the arguments that detail.faults lists",
-    Code.UNKNOWN_TOOL: "list the tools and use one of their names",
-    Code.UNAVAILABLE: "try again later",
-    Code.PERMISSION_DENIED: "ask the operator to allow it",
-    Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
-    Code.CANCELLED: "call again if the answer is still wanted",
-    Code.OVERLOADED: "try again after detail.retry_after_ms",
-    Code.TOOL_ERROR: "read the message; the tool itself refused or failed",
-    Code.INVALID_RESULT: "report it to the plugin's author; the tool did run",
-    Code.INTERNAL: "report it to the operator with the request_id",
-}
 CANCELLED_BY_CALLER = Cut(
     Code.CANCELLED, "cancelled by its caller", "call again if the answer is still wanted"
 )
-
-
-class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours
-    """A stage ended the call with an answer."""
-
-    def __init__(self, code: Code, message: str, **detail: object) -> None:
-        super().__init__(message)
-        self.outcome = Outcome(code, message=message, detail=detail)
 
 
 class Observer(Protocol):
@@ -68,24 +45,6 @@ class Observer(Protocol):
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None: ...
 
     def failed(self, request: CallRequest, error: BaseException) -> None: ...
-
-
-@dataclass(slots=True)
-class _Course:
-    """One call on its way, and how far it has come: what the envelope needs beside the outcome."""
-
-    request: CallRequest
-    emit: Emit | None
-    started: float
-    catalogue: Catalogue
-    deadline: float = 0.0
-    entry: Entry | None = None
-    entered: bool = False
-    queued_s: float = 0.0
-    attempts: int = 0
-    arguments: Mapping[str, object] = field(default_factory=dict)
-    arguments_json: str = ""
-    coerced: tuple[dict[str, object], ...] = ()
 
 
 class Dispatcher:
@@ -114,7 +73,7 @@ class Dispatcher:
         if self.draining and not request.depth:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        course = _Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
+        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
         flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
         with self._flights.enter(flight):
             try:
@@ -122,13 +81,15 @@ class Dispatcher:
             except asyncio.CancelledError:
                 if flight.cut is None:
                     gone = Outcome(Code.CANCELLED, message="its caller is gone")
-                    self._observer.finished(request, course.entry, self._envelope(course, gone))
+                    self._observer.finished(
+                        request, course.entry, envelope(course, gone, self._clock.monotonic())
+                    )
                     raise
                 task.uncancel()
                 outcome = Outcome(
                     flight.cut.code, message=flight.cut.message, detail={"remedy": flight.cut.remedy}
                 )
-        result = self._envelope(course, outcome)
+        result = envelope(course, outcome, self._clock.monotonic())
         self._observer.finished(request, course.entry, result)
         return result
 
@@ -144,7 +105,7 @@ class Dispatcher:
         """Drop the queues of tools that left the catalogue."""
         self._admission.forget_all_but(self._registry.catalogue.tools)
 
-    async def _answer(self, course: _Course, flight: Flight) -> Outcome:
+    async def _answer(self, course: Course, flight: Flight) -> Outcome:
         request = course.request
         try:
             entry = course.entry = self._resolve(request, course.catalogue)
@@ -173,10 +134,10 @@ class Dispatcher:
             Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)
         )
 
-    def _validate(self, course: _Course, entry: Entry) -> None:
+    def _validate(self, course: Course, entry: Entry) -> None:
         """Valid arguments go on as they came; only others are normalised, and then validated again."""
         text = course.arguments_json = course.request.arguments_json
-        course.arguments = arguments = _parse_arguments(text)
+        course.arguments = arguments = parse_arguments(text)
         schema = entry.schema
         if schema is None or (not entry.corrections and schema.is_valid(arguments)):
             return
@@ -216,7 +177,7 @@ class Dispatcher:
             **{key: value for key, value in detail.items() if value},
         )
 
-    async def _queue_and_run(self, course: _Course, entry: Entry, instance: Instance) -> Outcome:
+    async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
         deadline = course.deadline = self._deadline(course, entry)
         tool = course.request.tool
         gate = self._admission.gate(tool, self.policy.places(entry.definition))
@@ -238,7 +199,7 @@ class Dispatcher:
         finally:
             gate.leave()
 
-    async def _run(self, course: _Course, entry: Entry, instance: Instance) -> Outcome:
+    async def _run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
         request = course.request
         course.entered = True
         course.attempts += 1
@@ -269,7 +230,7 @@ class Dispatcher:
             )
         return outcome
 
-    def _deadline(self, course: _Course, entry: Entry) -> float:
+    def _deadline(self, course: Course, entry: Entry) -> float:
         """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
         request = course.request
         timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
@@ -278,11 +239,11 @@ class Dispatcher:
         own = course.started + timeout_ms / 1000
         return own if request.deadline is None else min(own, request.deadline)
 
-    def _time_out(self, course: _Course) -> NoReturn:
+    def _time_out(self, course: Course) -> NoReturn:
         elapsed_ms = (self._clock.monotonic() - course.started) * 1000
         raise Refused(Code.TIMEOUT, f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms")
 
-    def _emitter(self, course: _Course, entry: Entry) -> Emit:
+    def _emitter(self, course: Course, entry: Entry) -> Emit:
         def forward(kind: str, payload: dict[str, object]) -> None:
             if kind == "log":
                 self._observer.logged(entry, course.request, course.attempts, payload)
@@ -292,7 +253,7 @@ class Dispatcher:
         return forward
 
     def _nested(
-        self, course: _Course, instance: Instance
+        self, course: Course, instance: Instance
     ) -> Callable[[str, dict[str, object]], Awaitable[Outcome]]:
         """What `ctx.call` runs. Each call needs a task of its own, so that cutting it cuts nothing else."""
         request = course.request
@@ -314,36 +275,6 @@ class Dispatcher:
 
         return call
 
-    def _envelope(self, course: _Course, outcome: Outcome) -> Result:
-        request, entry = course.request, course.entry
-        definition = entry.definition if entry is not None else None
-        detail = dict(outcome.detail)
-        if course.coerced:
-            detail["coerced"] = list(course.coerced)
-        if outcome.code is not Code.OK and not detail.get("remedy"):
-            detail["remedy"] = REMEDIES.get(outcome.code, "ask the operator")
-        return Result(
-            code=outcome.code,
-            message=outcome.message,
-            data_json=outcome.data_json if outcome.code is Code.OK else "null",
-            request_id=request.request_id,
-            session_id=request.session_id,
-            tool=request.tool,
-            version=definition.version if definition is not None else "",
-            generation=course.catalogue.generation,
-            attempts=course.attempts,
-            duration_ms=(self._clock.monotonic() - course.started) * 1000,
-            queued_ms=course.queued_s * 1000,
-            retryable=outcome.retryable or outcome.code in (Code.OVERLOADED, Code.UNAVAILABLE),
-            effect=effect_of(
-                outcome.code,
-                definition.side_effects if definition is not None else "none",
-                entered=course.entered,
-                stated=outcome.effect,
-            ),
-            detail=detail,
-        )
-
 
 def _needs_confirmation(entry: Entry) -> bool:
     asked = entry.definition.deferred.get("confirm")
@@ -353,36 +284,3 @@ def _needs_confirmation(entry: Entry) -> bool:
 def _size(text: str) -> int:
     """Bytes in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _parse_arguments(text: str) -> Mapping[str, object]:
-    try:
-        arguments = _decode(text or "{}")
-        depth_fault(arguments)
-        if "\\u" in text:  # an escape is the one way in which half a character can come
-            json.dumps(arguments, ensure_ascii=False).encode()
-    except (ValueError, RecursionError, SchemaFault) as error:
-        raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
-    if not isinstance(arguments, dict):
-        raise _malformed("must be a JSON object", type(arguments).__name__)
-    return arguments
-
-
-def _malformed(problem: str, got: str) -> Refused:
-    fault = {"path": "", "problem": problem, "expected": "a JSON object", "got": got[:200]}
-    return Refused(Code.INVALID_ARGUMENT, f"arguments_json {problem}: {got[:200]}", faults=[fault])
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(f"the number {digits[:40]} is too large")
-    return number
-
-
-# Made once: json.loads makes a decoder for each call that has options.
-_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode

@@ -12,7 +12,7 @@ from hermesd.model.call import Caller, Code, Outcome, effect_of
 from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.catalogue import Entry
-from hermesd.serving.dispatcher import REMEDIES
+from hermesd.serving.envelope import REMEDIES
 from hermesd.serving.flight import Cut
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from tests.core_doubles import OPERATOR, Served, raw_tool, settle

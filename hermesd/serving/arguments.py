@@ -1,0 +1,46 @@
+"""The text of a call's arguments as values; what is no usable JSON object is an answer, not an error."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import NoReturn
+
+from hermesd.model.call import Code
+from hermesd.model.schema import SchemaFault, depth_fault
+from hermesd.serving.course import Refused
+
+
+def parse_arguments(text: str) -> Mapping[str, object]:
+    """The arguments of `arguments_json`. Refused: INVALID_ARGUMENT with the fault."""
+    try:
+        arguments = _decode(text or "{}")
+        depth_fault(arguments)
+        if "\\u" in text:  # an escape is the one way in which half a character can come
+            json.dumps(arguments, ensure_ascii=False).encode()
+    except (ValueError, RecursionError, SchemaFault) as error:
+        raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
+    if not isinstance(arguments, dict):
+        raise _malformed("must be a JSON object", type(arguments).__name__)
+    return arguments
+
+
+def _malformed(problem: str, got: str) -> Refused:
+    fault = {"path": "", "problem": problem, "expected": "a JSON object", "got": got[:200]}
+    return Refused(Code.INVALID_ARGUMENT, f"arguments_json {problem}: {got[:200]}", faults=[fault])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
+# Made once: json.loads makes a decoder for each call that has options.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode

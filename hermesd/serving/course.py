@@ -1,0 +1,41 @@
+"""One call on its way through the dispatcher's stages, and how a stage ends it early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hermesd.model.call import CallRequest, Code, Outcome
+from hermesd.serving.catalogue import Catalogue, Entry
+
+Emit = Callable[[str, dict[str, object]], None]
+
+
+class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours
+    """A stage ended the call with an answer."""
+
+    def __init__(self, code: Code, message: str, **detail: object) -> None:
+        super().__init__(message)
+        self.outcome = Outcome(code, message=message, detail=detail)
+
+
+@dataclass(slots=True)
+class Course:
+    """How far one call has come: what stages hand on to each other, and what the envelope needs.
+
+    `started` and `deadline` are monotonic seconds. `entered`: the runtime was entered, so that the first
+    byte may have left.
+    """
+
+    request: CallRequest
+    emit: Emit | None
+    started: float
+    catalogue: Catalogue
+    deadline: float = 0.0
+    entry: Entry | None = None
+    entered: bool = False
+    queued_s: float = 0.0
+    attempts: int = 0
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    arguments_json: str = ""
+    coerced: tuple[dict[str, object], ...] = ()
