@@ -14,6 +14,7 @@ from hermesd.model.definition import parse_definition
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
 from hermesd.serving.catalogue import Catalogue, Entry
+from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
 from hermesd.serving.instance import Instance
@@ -139,7 +140,7 @@ class Told:
     def started(self, entry: Entry) -> None:
         self.began.append(entry.definition.name)
 
-    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None:
+    def finished(self, course: Course, result: Result) -> None:
         self.results.append(result)
 
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None:

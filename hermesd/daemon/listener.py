@@ -15,6 +15,7 @@ from hermesd.reload.goal import Plan, Run
 from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
 from hermesd.serving.catalogue import Entry
+from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.instance import Instance
 from hermesd.serving.policy import CallPolicy
@@ -53,7 +54,8 @@ class CallListener:
     def started(self, entry: Entry) -> None:
         self._metrics.call_started()
 
-    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None:
+    def finished(self, course: Course, result: Result) -> None:
+        request, entry = course.request, course.entry
         self.total += 1
         if result.code is Code.PERMISSION_DENIED:
             self._metrics.denied()

@@ -45,6 +45,16 @@ class Caller:
     kind: Literal["operator", "agent", "plugin"]
     calls: tuple[str, ...] | None = None
     on_behalf_of: Caller | None = None
+    #: The operator decided that this agent may confirm its own calls.
+    self_confirm: bool = False
+
+    @property
+    def principal(self) -> Caller:
+        """The operator or agent at whose wish it all happens: whose limits, records and outputs they are."""
+        caller = self
+        while caller.on_behalf_of is not None:
+            caller = caller.on_behalf_of
+        return caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,8 @@ class CallRequest:
     depth: int = 0
     parent_request_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str = ""
+    confirmation_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

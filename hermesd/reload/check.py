@@ -36,6 +36,7 @@ from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
 from hermesd.serving.catalogue import Entry
+from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
 from hermesd.serving.instance import Instance
@@ -327,7 +328,7 @@ class _Silence:
 
     def started(self, entry: Entry) -> None: ...
 
-    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None: ...
+    def finished(self, course: Course, result: Result) -> None: ...
 
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None: ...
 

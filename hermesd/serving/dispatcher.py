@@ -40,7 +40,7 @@ class Observer(Protocol):
 
     def started(self, entry: Entry) -> None: ...
 
-    def finished(self, request: CallRequest, entry: Entry | None, result: Result) -> None: ...
+    def finished(self, course: Course, result: Result) -> None: ...
 
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None: ...
 
@@ -81,16 +81,14 @@ class Dispatcher:
             except asyncio.CancelledError:
                 if flight.cut is None:
                     gone = Outcome(Code.CANCELLED, message="its caller is gone")
-                    self._observer.finished(
-                        request, course.entry, envelope(course, gone, self._clock.monotonic())
-                    )
+                    self._observer.finished(course, envelope(course, gone, self._clock.monotonic()))
                     raise
                 task.uncancel()
                 outcome = Outcome(
                     flight.cut.code, message=flight.cut.message, detail={"remedy": flight.cut.remedy}
                 )
         result = envelope(course, outcome, self._clock.monotonic())
-        self._observer.finished(request, course.entry, result)
+        self._observer.finished(course, result)
         return result
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
