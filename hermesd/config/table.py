@@ -272,6 +272,13 @@ _DEFAULTS = (
         "How long a call waits for its turn, in milliseconds.",
         1000,
     ),
+    Key(
+        "defaults.confirmation_ttl_s",
+        Number(1, 86_400),
+        "live",
+        "How long a call that needs a confirmation waits for it, in seconds; approval lasts as long again.",
+        600,
+    ),
     Key("defaults.description_chars", None, "live", "Length of a tool's description."),
     Key(
         "defaults.description_chars.warn",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import SideEffects
@@ -25,10 +25,12 @@ TIMEOUT_CLASSES = (
     "python", "http", "openapi", "mcp", "composite", "agent", "peer", "container", "batch",
 )  # fmt: skip
 
+#: Who has to agree before a tool runs.
+Confirm = Literal["none", "caller", "operator"]
+
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
-        "confirm",
         "retry",
         "circuit_breaker",
         "fallback",
@@ -50,7 +52,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """What a tool is and how it may be called. `timeout_ms` None: the default of its source."""
+    """What a tool is and how it may be called.
+
+    `timeout_ms` None: the default of its source. `confirm` None: as its side effects ask for.
+    """
 
     name: str
     version: str
@@ -73,11 +78,17 @@ class ToolDefinition:
     enabled: bool = True
     coerce: bool = True
     correct: tuple[Mapping[str, object], ...] = ()
+    confirm: Confirm | None = None
     deferred: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def domain(self) -> str:
         return domain_of(self.name)
+
+    @property
+    def confirmation(self) -> Confirm:
+        """Whose agreement a call needs, whoever calls: what is destructive needs the operator's."""
+        return self.confirm or ("operator" if self.side_effects == "destructive" else "none")
 
     @property
     def digest(self) -> str:
@@ -99,7 +110,7 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
-    "max_concurrency", "depends_on", "enabled", "coerce", "correct", "deferred",
+    "max_concurrency", "depends_on", "enabled", "coerce", "correct", "confirm", "deferred",
 )  # fmt: skip
 
 
@@ -194,6 +205,11 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     effects = raw.get("side_effects")
     if isinstance(effects, str) and effects not in get_args(SideEffects):
         faults.append(f"side_effects: {effects!r} is none of {', '.join(get_args(SideEffects))}")
+    confirm = raw.get("confirm")
+    if isinstance(confirm, str) and confirm not in get_args(Confirm):
+        near = nearest(confirm, get_args(Confirm), 1)
+        meant = f", did you mean {near[0]!r}?" if near else ""
+        faults.append(f"confirm: {confirm!r} is none of {', '.join(get_args(Confirm))}{meant}")
     domain = raw.get("domain")
     if isinstance(domain, str) and domain != domain_of(name):
         faults.append(f"domain: {domain!r} is not the part of the name before its first dot")
@@ -249,5 +265,7 @@ def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
         warnings.append(f"its description has {length} characters; a model pays for each beyond {enough} too")
     if not definition.description:
         warnings.append("has no description")
+    if definition.side_effects == "destructive" and definition.confirm == "none":
+        warnings.append("confirm: none lets a destructive tool run without anybody's agreement")
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
     return warnings

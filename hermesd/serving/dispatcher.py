@@ -1,7 +1,7 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → queue → run → record. Each stage is a method that returns, or
-raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → confirm → queue → run → record. Each stage returns, or raises
+`Refused` with the answer. Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.catalogue import Catalogue, Entry
+from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.course import Course, Emit, Refused
 from hermesd.serving.envelope import envelope
 from hermesd.serving.flight import Cut, Flight, Flights
@@ -51,7 +52,14 @@ class Dispatcher:
     """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
 
     def __init__(
-        self, registry: Registry, flights: Flights, policy: CallPolicy, observer: Observer, clock: Clock
+        self,
+        registry: Registry,
+        flights: Flights,
+        policy: CallPolicy,
+        observer: Observer,
+        clock: Clock,
+        *,
+        confirmations: Confirmations | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -59,6 +67,7 @@ class Dispatcher:
         self._observer = observer
         self._clock = clock
         self._admission = Admission()
+        self._confirmations = confirmations or Confirmations(clock)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -110,6 +119,8 @@ class Dispatcher:
             self._validate(course, entry)
             self._authorise(request, entry)
             instance = self._available(entry)
+            if request.confirmation_token or entry.definition.confirmation != "none":
+                self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
             flight.instance = instance
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
@@ -119,6 +130,9 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
             self._observer.failed(request, error)
             return Outcome(Code.INTERNAL, message="the daemon failed; the operator's log has the cause")
+        finally:
+            if course.confirmation is not None:
+                self._confirmations.settle(course)
 
     def _resolve(self, request: CallRequest, catalogue: Catalogue) -> Entry:
         entry = catalogue.find(request.tool)
@@ -151,7 +165,7 @@ class Dispatcher:
         decision = decide(request.caller, "call", request.tool)
         if not decision.allowed:
             raise Refused(Code.PERMISSION_DENIED, decision.reason)
-        if request.caller.kind == "plugin" and _needs_confirmation(entry):
+        if request.caller.kind == "plugin" and entry.definition.confirmation != "none":
             raise Refused(
                 Code.PERMISSION_DENIED,
                 f"{request.tool} needs a confirmation, which a plugin cannot give",
@@ -272,11 +286,6 @@ class Dispatcher:
             return Outcome(result.code, result.data_json, result.message, detail=result.detail)
 
         return call
-
-
-def _needs_confirmation(entry: Entry) -> bool:
-    asked = entry.definition.deferred.get("confirm")
-    return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
 
 
 def _size(text: str) -> int:
