@@ -23,6 +23,7 @@ from hermesd.model.definition import Example, ToolDefinition
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.ports import Emit
 from hermesd.rpc.server import Backend, Limits, RpcServer
+from hermesd.serving.confirmation import Confirmations
 
 SINCE = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "1" * 64
@@ -365,6 +366,7 @@ class Daemon:
         self.reloader = Reloader()
         self.administration = Administration()
         self.events = History()
+        self.confirmations = Confirmations(SystemClock())
         self.address = address
         admin = self.administration
         backend = Backend(
@@ -375,6 +377,7 @@ class Daemon:
             inspection=admin,
             lifecycle=admin,
             decisions=admin,
+            confirmations=self.confirmations,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import grpc
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, confirmation_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.client.address import choose_address
 from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
 from hermesd.client.request import (
@@ -77,7 +77,7 @@ class AsyncClient:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
         Sent at most once: tried again only when no connection was made. `timeout_ms` bounds the tool,
-        `timeout_s` the RPC.
+        `timeout_s` the RPC. `confirmation_token`: what CONFIRMATION_REQUIRED gave for this very call.
         """
         request = call_request(
             name,
@@ -335,6 +335,41 @@ class AsyncClient:
         """Enable or disable one tool."""
         answer: admin_pb2.SetToolResponse = await self._write(
             self._admin.SetTool, admin_pb2.SetToolRequest(name=name, enabled=enabled), self._timeout_s
+        )
+        return answer
+
+    async def list_confirmations(
+        self, *, page_size: int = 0, page_token: str = "", state: str = ""
+    ) -> confirmation_pb2.ListConfirmationsResponse:
+        """One page of the calls that wait for somebody's agreement or have it, the oldest first."""
+        answer: confirmation_pb2.ListConfirmationsResponse = await self._read(
+            self._admin.ListConfirmations,
+            confirmation_pb2.ListConfirmationsRequest(
+                page_size=page_size, page_token=page_token, state=state
+            ),
+            self._timeout_s,
+        )
+        return answer
+
+    async def approve_confirmation(
+        self, confirmation: str, *, reason: str = ""
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        """Let a call run that waits for the operator; its id, or its token. MissingError: there is none."""
+        answer: confirmation_pb2.ResolveConfirmationResponse = await self._write(
+            self._admin.ResolveConfirmation,
+            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="approve", reason=reason),
+            self._timeout_s,
+        )
+        return answer
+
+    async def deny_confirmation(
+        self, confirmation: str, *, reason: str = ""
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        """Refuse a call that waits; its caller is told `reason`. MissingError: there is none."""
+        answer: confirmation_pb2.ResolveConfirmationResponse = await self._write(
+            self._admin.ResolveConfirmation,
+            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="deny", reason=reason),
+            self._timeout_s,
         )
         return answer
 

@@ -64,11 +64,15 @@ def whole_list(fetch: Callable[[int, str], Any]) -> Any:
     return whole
 
 
-def names(ctx: click.Context, kind: Literal["tools", "plugins"], timeout_s: float) -> list[str]:
-    """The names of all tools or plugins, for completion: [] when no daemon answers in `timeout_s`."""
+def names(
+    ctx: click.Context, kind: Literal["tools", "plugins", "confirmations"], timeout_s: float
+) -> list[str]:
+    """What all of a kind are called, for completion: [] when no daemon answers in `timeout_s`."""
     # A shell shows whatever a completion writes in the middle of the line that somebody types.
     silent = contextlib.suppress(HermesdError, click.ClickException, OSError)
     with silent, _client(Flags.of(ctx), timeout_s) as client:
+        if kind == "confirmations":
+            return [each.id for each in client.list_confirmations(page_size=PAGE_SIZE).confirmations]
         listed = client.tools(include_unavailable=True) if kind == "tools" else client.plugins()
         return [each.name for each in listed]
     return []

@@ -118,6 +118,7 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("when to use", tool.when_to_use),
         ("when not to use", tool.when_not_to_use),
         ("side effects", ", ".join([tool.side_effects, *traits])),
+        ("confirmed by", tool.confirm.replace("none", "")),
         ("timeout", f"{tool.timeout_ms} ms" if tool.HasField("timeout_ms") else tool.timeout_class),
         ("at once", str(tool.max_concurrency) if tool.HasField("max_concurrency") else ""),
         ("depends on", ", ".join(tool.depends_on)),

@@ -22,6 +22,7 @@ from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import Rejection
 from hermesd.model.status import PluginStatus
 from hermesd.reload.reloader import Reloader
+from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.flight import Flights
 from hermesd.serving.registry import Registry
 from hermesd.store.grants import GrantStore
@@ -46,6 +47,7 @@ class Inspection:
         registry: Registry,
         flights: Flights,
         calls: CallListener,
+        confirmations: Confirmations,
         grants: GrantStore,
         plugin_log: PluginLog,
         launcher: Launcher,
@@ -63,6 +65,7 @@ class Inspection:
         self._registry = registry
         self._flights = flights
         self._calls = calls
+        self._confirmations = confirmations
         self._grants = grants
         self._plugin_log = plugin_log
         self._launcher = launcher
@@ -125,6 +128,7 @@ class Inspection:
             "warnings": self._warnings(plugins),
             "threads": dict(Counter(_thread_group(each.name) for each in threading.enumerate())),
             "addresses": list(self._addresses),
+            "confirmations": self._confirmations.awaiting_operator,
         }
 
     async def effective_config(self) -> Sequence[EffectiveValue]:

@@ -21,7 +21,7 @@ from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
-from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.daemon.listener import CallListener, ConfirmationListener, ReloadListener, call_policy
 from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
@@ -35,6 +35,7 @@ from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
@@ -99,8 +100,16 @@ class Daemon:
         self._registry = Registry()
         self._flights = Flights()
         self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._confirmations = Confirmations(
+            clock, tell=ConfirmationListener(self._events, self._metrics).changed
+        )
         self._dispatcher = Dispatcher(
-            self._registry, self._flights, call_policy(configuration), self._calls, clock
+            self._registry,
+            self._flights,
+            call_policy(configuration),
+            self._calls,
+            clock,
+            confirmations=self._confirmations,
         )
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
@@ -210,6 +219,7 @@ class Daemon:
             registry=self._registry,
             flights=self._flights,
             calls=self._calls,
+            confirmations=self._confirmations,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
@@ -249,6 +259,7 @@ class Daemon:
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
+                confirmations=self._confirmations,
             ),
             addresses=self._addresses,
             clock=self._clock,

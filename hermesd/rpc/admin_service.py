@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, confirmation_pb2, tool_pb2
 from hermesd.config.effective import dotted
 from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
@@ -14,8 +14,9 @@ from hermesd.model.name import nearest
 from hermesd.model.status import PluginStatus, State
 from hermesd.rpc import paging
 from hermesd.rpc.closing import OpenStreams
+from hermesd.rpc.confirmation import list_confirmations, resolve_confirmation
 from hermesd.rpc.interceptor import Context, caller_of_call
-from hermesd.rpc.ports import Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import Confirmations, Decisions, Events, Inspection, Lifecycle, Registry, Reload
 from hermesd.rpc.tool_service import ToolService, begin_after
 from hermesd.rpc.translate import (
     compact,
@@ -42,6 +43,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         inspection: Inspection,
         lifecycle: Lifecycle,
         decisions: Decisions,
+        confirmations: Confirmations,
         reload: Reload,
         registry: Registry,
         events: Events,
@@ -52,6 +54,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self._inspection = inspection
         self._lifecycle = lifecycle
         self._decisions = decisions
+        self._confirmations = confirmations
         self._reload = reload
         self._registry = registry
         self._events = events
@@ -246,6 +249,16 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         name = _required_name(request.name)
         await self._decisions.set_tool(name, enabled, caller_of_call.get())
         return admin_pb2.SetToolResponse(tool=self._tools.tool_message(name))
+
+    async def ListConfirmations(
+        self, request: confirmation_pb2.ListConfirmationsRequest, context: Context
+    ) -> confirmation_pb2.ListConfirmationsResponse:
+        return list_confirmations(request, self._confirmations, self._room)
+
+    async def ResolveConfirmation(
+        self, request: confirmation_pb2.ResolveConfirmationRequest, context: Context
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        return resolve_confirmation(request, self._confirmations, caller_of_call.get())
 
     def _plugins(self) -> dict[str, PluginStatus]:
         return {each.name: each for each in self._reload.plugins()}

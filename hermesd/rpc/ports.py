@@ -6,10 +6,11 @@ The daemon's own classes satisfy these protocols; tests pass doubles held in mem
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from hermesd.config.effective import EffectiveValue
 from hermesd.model.call import Caller, CallRequest, Result
+from hermesd.model.confirmation import Confirmation
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing
 from hermesd.telemetry.event import Event
@@ -27,6 +28,17 @@ class Calls(Protocol):
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
         """False: that caller has no such call in flight."""
+
+
+class Confirmations(Protocol):
+    """The calls that wait for agreement."""
+
+    def open(self) -> Sequence[Confirmation]: ...
+
+    def resolve(
+        self, reference: str, decision: Literal["approved", "denied"], operator: Caller, reason: str = ""
+    ) -> Confirmation:
+        """NotFoundError, PreconditionError."""
 
 
 class Entry(Protocol):

@@ -28,7 +28,7 @@ from hermesd.rpc.admin_service import AdminService
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import ADMIN_SERVICE, HEALTH_SERVICE, TOOL_SERVICE, Edge, Identify, identify
 from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import Calls, Confirmations, Decisions, Events, Inspection, Lifecycle, Registry, Reload
 from hermesd.rpc.tool_service import ToolService
 
 _log = logging.getLogger("hermesd.rpc")
@@ -79,6 +79,7 @@ class Backend:
     inspection: Inspection
     lifecycle: Lifecycle
     decisions: Decisions
+    confirmations: Confirmations
 
 
 class RpcServer:
@@ -201,6 +202,7 @@ class RpcServer:
             inspection=backend.inspection,
             lifecycle=backend.lifecycle,
             decisions=backend.decisions,
+            confirmations=backend.confirmations,
             reload=backend.reload,
             registry=backend.registry,
             events=backend.events,

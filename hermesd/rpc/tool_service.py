@@ -28,7 +28,7 @@ MAX_METADATA_CHARS = 1024
 ENVELOPE_BYTES = 64 * 1024
 
 #: Fields of a call whose feature this build lacks.
-UNSUPPORTED = ("idempotency_key", "confirmation_token", "detach", "tool_call_id", "append", "context_id")
+UNSUPPORTED = ("idempotency_key", "detach", "tool_call_id", "append", "context_id")
 
 
 class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # generated, untyped
@@ -155,6 +155,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,
             deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
             metadata=dict(request.metadata) if request.metadata else {},
+            confirmation_token=request.confirmation_token,
         )
 
     def _bounded(self, result: Result) -> Result:

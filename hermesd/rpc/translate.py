@@ -150,6 +150,7 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         depends_on=definition.depends_on,
         enabled=definition.enabled,
         coerce=definition.coerce,
+        confirm=definition.confirmation,
         digest=definition.digest,
         tokens=definition_tokens(definition, definition.parameters),
     )

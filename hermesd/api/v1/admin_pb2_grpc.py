@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from hermesd.api.v1 import admin_pb2 as hermesd_dot_api_dot_v1_dot_admin__pb2
+from hermesd.api.v1 import confirmation_pb2 as hermesd_dot_api_dot_v1_dot_confirmation__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -120,6 +121,16 @@ class AdminServiceStub:
                 '/hermesd.api.v1.AdminService/SetTool',
                 request_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+                _registered_method=True)
+        self.ListConfirmations = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ListConfirmations',
+                request_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.FromString,
+                _registered_method=True)
+        self.ResolveConfirmation = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ResolveConfirmation',
+                request_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.FromString,
                 _registered_method=True)
 
 
@@ -249,6 +260,21 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListConfirmations(self, request, context):
+        """One page of the calls that wait for somebody's agreement or have it, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveConfirmation(self, request, context):
+        """Approves or denies a call; until it is used that may change. NOT_FOUND when there is none; FAILED_PRECONDITION
+        when it was used or has expired, or when its caller confirms it itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -336,6 +362,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.SetTool,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.SerializeToString,
+            ),
+            'ListConfirmations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConfirmations,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.SerializeToString,
+            ),
+            'ResolveConfirmation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveConfirmation,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -799,6 +835,60 @@ class AdminService:
             '/hermesd.api.v1.AdminService/SetTool',
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConfirmations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ListConfirmations',
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveConfirmation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ResolveConfirmation',
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.FromString,
             options,
             channel_credentials,
             insecure,
