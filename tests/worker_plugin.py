@@ -135,6 +135,14 @@ def wait(ctx: ToolContext) -> str:
     return "told"
 
 @tool
+def listen(ctx: ToolContext, seconds: float) -> bool:
+    return ctx.cancelled.wait(seconds)
+
+@tool
+def perhaps(ctx: ToolContext, ask: bool) -> object:
+    return ctx.call("text.stats") if ask else "quick"
+
+@tool
 def stubborn(seconds: float) -> str:
     until = time.monotonic() + seconds
     while time.monotonic() < until:

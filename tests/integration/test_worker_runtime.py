@@ -101,6 +101,50 @@ async def test_a_sync_tool_runs_on_the_thread_that_read_its_call_and_async_ones_
     assert len({data(each) for each in loops}) == 1
 
 
+async def quickened(runtime, tool, **arguments):
+    """Call a tool until its thread runs it while it leads."""
+    for _ in range(60):
+        data(await runtime.invoke(invocation(tool, **arguments)))
+
+
+async def test_a_quick_tool_that_takes_long_for_once_keeps_no_other_call_waiting(made):
+    runtime = await made()
+    await quickened(runtime, "nap", seconds=0)
+    began = time.monotonic()
+    naps = [asyncio.create_task(runtime.invoke(invocation("nap", seconds=0.5))) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert data(await runtime.invoke(invocation("echo", text="x"))) == "x"
+    assert time.monotonic() - began < 0.4
+    assert [data(await each) for each in naps] == ["slept"] * 3
+    assert time.monotonic() - began < 0.9
+
+
+async def test_a_quick_tool_that_takes_long_for_once_is_told_of_its_cancellation(made):
+    runtime = await made()
+    await quickened(runtime, "listen", seconds=0)
+    pid = runtime.vitals().pid
+    task = asyncio.create_task(runtime.invoke(invocation("listen", timeout_s=None, seconds=20)))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: runtime.vitals().running == 0)
+    assert data(await runtime.invoke(invocation("pid"))) == pid
+
+
+async def test_a_quick_tool_may_call_another_one_for_once(made):
+    runtime = await made()
+
+    async def call(tool, arguments):
+        return Outcome(Code.OK, '"asked"')
+
+    await quickened(runtime, "perhaps", ask=False)
+    began = time.monotonic()
+    asked = [runtime.invoke(invocation("perhaps", call=call, ask=True)) for _ in range(20)]
+    assert [data(each) for each in await asyncio.gather(*asked)] == ["asked"] * 20
+    assert time.monotonic() - began < 2
+
+
 async def test_more_calls_than_threads_are_all_answered(made):
     runtime = await made(max_concurrency=2)
     calls = [runtime.invoke(invocation("echo", text=str(n))) for n in range(200)]
