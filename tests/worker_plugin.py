@@ -212,6 +212,16 @@ def invocation(
     )
 
 
+async def outlasts(runtime, call: Invocation) -> bool:
+    """Whether the call has no answer at its deadline, when its caller gives it up."""
+    try:
+        async with asyncio.timeout_at(call.deadline):
+            await runtime.invoke(call)
+    except TimeoutError:
+        return True
+    return False
+
+
 def data(outcome: Outcome):
     assert outcome.code is Code.OK, outcome
     return json.loads(outcome.data_json)
