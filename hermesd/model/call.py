@@ -73,6 +73,8 @@ class CallRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str = ""
     confirmation_token: str = ""
+    #: Needs its caller's agreement although its tool may need none: it was not thought up for this moment.
+    must_confirm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,14 @@ class Confirmation:
     reason: str = ""
 
 
-def required_by(definition: ToolDefinition, principal: Caller) -> Confirm:
-    """Whose agreement a call needs: the operator agrees to its own calls, and so does a trusted agent."""
+def required_by(definition: ToolDefinition, principal: Caller, *, must_confirm: bool = False) -> Confirm:
+    """Whose agreement a call needs: the operator agrees to its own calls, and so does a trusted agent.
+
+    `must_confirm`: at least its caller's.
+    """
     asked = definition.confirmation
+    if asked == "none" and must_confirm:
+        return "caller"
     if asked == "operator" and (principal.kind == "operator" or principal.self_confirm):
         return "caller"
     return asked

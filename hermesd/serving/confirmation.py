@@ -86,7 +86,7 @@ class Confirmations:
         self.sweep()
         request, principal = course.request, course.request.caller.principal
         definition = entry.definition
-        by = required_by(definition, principal)
+        by = required_by(definition, principal, must_confirm=request.must_confirm)
         binding = binding_of(definition, instance.digest, principal, request.session_id, course.arguments)
         asked = _Asked(course, entry, binding, by, ttl_s)
         if not request.confirmation_token:

@@ -119,7 +119,7 @@ class Dispatcher:
             self._validate(course, entry)
             self._authorise(request, entry)
             instance = self._available(entry)
-            if request.confirmation_token or entry.definition.confirmation != "none":
+            if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
             flight.instance = instance
             # The lease is taken before the queue: a call that waits ends on the version it began on.

@@ -115,6 +115,14 @@ async def test_an_agent_confirms_what_asks_for_its_caller(desk: Desk) -> None:
     assert (await desk.call(token=token, tool="mail.send_mail")).code is Code.OK
 
 
+async def test_a_call_that_must_be_confirmed_is_whatever_its_tool_says(desk: Desk) -> None:
+    desk.runtime = desk.served.offer(raw_tool("stock.put_item"))
+    again = {"tool": "stock.put_item", "must_confirm": True, "caller": OPERATOR}
+    token = await desk.ask(**again)
+    assert desk.ran == []
+    assert (await desk.call(token=token, **again)).code is Code.OK
+
+
 @pytest.mark.promise("CONF-6")
 async def test_what_was_denied_stays_denied_until_it_expires(desk: Desk) -> None:
     token = await desk.ask()
