@@ -16,12 +16,13 @@ from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
+from hermesd.daemon.confirmation import confirmations
 from hermesd.daemon.decision import Decisions
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
-from hermesd.daemon.listener import CallListener, ConfirmationListener, ReloadListener, call_policy
+from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
@@ -35,7 +36,6 @@ from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
-from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
@@ -100,9 +100,7 @@ class Daemon:
         self._registry = Registry()
         self._flights = Flights()
         self._calls = CallListener(self._metrics, self._plugin_log, self._events)
-        self._confirmations = Confirmations(
-            clock, tell=ConfirmationListener(self._events, self._metrics).changed
-        )
+        self._confirmations = confirmations(clock, self._events, self._metrics, lambda: self._configuration)
         self._dispatcher = Dispatcher(
             self._registry,
             self._flights,

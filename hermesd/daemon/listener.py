@@ -9,7 +9,6 @@ from dataclasses import replace
 from hermesd.config.configuration import Configuration
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Result
-from hermesd.model.confirmation import Confirmation
 from hermesd.model.status import ReloadReport, State
 from hermesd.model.text import short
 from hermesd.reload.goal import Plan, Run
@@ -109,35 +108,6 @@ class CallListener:
             message=message,
             fields=fields,
         )
-
-
-#: The event of each change, and its words.
-_CONFIRMATIONS = {
-    "requested": ("confirmation_requested", "{who} asks for agreement"),
-    "approved": ("confirmation_approved", "{decider} lets {who} make this call once"),
-    "denied": ("confirmation_denied", "{decider} refuses {who} this call"),
-    "used": ("confirmation_used", "{who} made the call"),
-    "expired": ("confirmation_expired", "{who} did not make the call in time"),
-}
-
-
-class ConfirmationListener:
-    """Hears what becomes of calls that need agreement. Neither their tokens nor their arguments go on."""
-
-    def __init__(self, events: EventLog, metrics: Metrics) -> None:
-        self._events = events
-        self._metrics = metrics
-
-    def changed(self, change: str, confirmation: Confirmation) -> None:
-        self._metrics.confirmation(change)
-        kind, told = _CONFIRMATIONS[change]
-        binding = confirmation.binding
-        self._events.emit(
-            kind, binding.tool, told.format(who=binding.principal, decider=confirmation.decided_by),
-            id=confirmation.id, agent=binding.principal, by=confirmation.by,
-            session_id=binding.session_id, request_id=confirmation.request_id,
-            expires_at=confirmation.expires_at.isoformat(), reason=confirmation.reason,
-        )  # fmt: skip
 
 
 class ReloadListener:

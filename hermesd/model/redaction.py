@@ -103,7 +103,7 @@ class Redaction:
     """Takes out what `keys` (globs, beside DEFAULT_KEYS) and the patterns of values name.
 
     `mask` is applied first: it takes out values that are known, such as the configuration's secrets, of
-    which the longest has `longest` characters.
+    which the longest has `longest` characters. `mail` False: e-mail addresses stay, for who decides by them.
     """
 
     def __init__(
@@ -111,6 +111,8 @@ class Redaction:
         keys: Iterable[str] = (),
         mask: Callable[[str], str] = lambda text: text,
         longest: int = 0,
+        *,
+        mail: bool = True,
     ) -> None:
         globs = [_SEPARATORS.sub("_", each.casefold()) for each in (*DEFAULT_KEYS, *keys)]
         bodies = [translate(each) for each in dict.fromkeys(globs)]
@@ -118,6 +120,7 @@ class Redaction:
         # The same through the eyes of a search: any key that matches holds one of these.
         self._cores = tuple(dict.fromkeys(_core(each) for each in globs))
         self._mask = mask
+        self._signs = _SIGNS if mail else tuple(each for each in _SIGNS if each[1] is not _MAIL)
         self.window = KEPT + max(BEYOND, longest)
         self._known: dict[str, bool] = {}
 
@@ -164,7 +167,7 @@ class Redaction:
 
     def _values(self, text: str) -> str:
         folded = text.casefold()
-        for signs, pattern, mask in _SIGNS:
+        for signs, pattern, mask in self._signs:
             if any(sign in folded for sign in signs):
                 text = pattern.sub(mask, text)
         return _CARD.sub(_masked_card, text) if _DIGITS.search(text) is not None else text

@@ -152,6 +152,13 @@ def test_the_operators_list_and_events_hold_no_token_and_the_events_no_arguments
     assert not [each for each in files if secret.encode() in each.read_bytes()]
 
 
+@pytest.mark.promise("CONF-8")
+def test_no_secret_is_shown_to_who_decides(erasing: Erasing) -> None:
+    detail = erasing.asked("text=Bearer abcdefghijklmnop")
+    assert 'text="Bearer [redacted token]"' in detail["summary"]
+    assert "abcdefghijklmnop" not in erasing.daemon.ctl("confirmations", "list").stdout
+
+
 @pytest.mark.promise("CONF-5")
 def test_no_token_outlives_the_daemon(erasing: Erasing) -> None:
     token = erasing.asked("text=x")["confirmation_token"]

@@ -18,7 +18,7 @@ from hermesd.api.v1 import confirmation_pb2
 from hermesd.client import AsyncClient, MissingError, RefusedError
 from hermesd.client.result import CallResult
 from hermesd.clock import SystemClock
-from hermesd.daemon.listener import ConfirmationListener
+from hermesd.daemon.confirmation import ConfirmationListener
 from hermesd.model.call import Caller
 from hermesd.rpc.interceptor import Context
 from hermesd.rpc.interceptor import identify as operator_only
