@@ -22,8 +22,8 @@ async def test_a_flight_is_listed_while_it_lasts() -> None:
     flights = Flights()
     with flights.enter(flight("one")) as _:
         assert len(flights) == 1
-        assert flights.find("one") is not None
-    assert (len(flights), flights.find("one")) == (0, None)
+        assert flights.find("one", OPERATOR) is not None
+    assert (len(flights), flights.find("one", OPERATOR)) == (0, None)
 
 
 async def test_an_id_in_use_is_refused_and_its_holder_stays() -> None:
@@ -32,7 +32,7 @@ async def test_an_id_in_use_is_refused_and_its_holder_stays() -> None:
     with flights.enter(first):
         with pytest.raises(AlreadyExistsError), flights.enter(flight("one")):
             pass
-        assert flights.find("one") is first
+        assert flights.find("one", OPERATOR) is first
 
 
 async def test_idle_is_when_nothing_flies() -> None:
