@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hermesd.errors import AlreadyExistsError
-from hermesd.model.call import Code
+from hermesd.model.call import Caller, Code, Rights
 from hermesd.serving.flight import Cut, Flight, Flights
 from tests.core_doubles import OPERATOR, settle
 
@@ -57,3 +57,23 @@ async def test_the_first_reason_to_end_a_call_stands() -> None:
     assert each.cut is first
     assert task.cancelling() == 1
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.promise("IDN-4")
+async def test_ids_are_each_callers_own() -> None:
+    flights = Flights()
+    a, b = (Caller(name, "agent", rights=Rights()) for name in "ab")
+    nested = Caller("text", "plugin", on_behalf_of=b)
+    task = asyncio.current_task()
+    assert task is not None
+    first = Flight("one", "x.y_z", a, task, 0.0)
+    second = Flight("one", "x.y_z", nested, task, 0.0)
+    with flights.enter(first), flights.enter(second):
+        assert flights.find("one", a) is first
+        assert flights.find("one", b) is second
+        assert flights.find("one", Caller("c", "agent")) is None
+        assert flights.find("one", Caller("operator", "agent")) is None
+        assert flights.find("one", OPERATOR) in (first, second)
+        with flights.enter(flight("one")):
+            assert flights.find("one", OPERATOR) not in (first, second)
+    assert len(flights) == 0
