@@ -17,6 +17,7 @@ from hermesd.rpc.server import Backend, RpcServer
 from hermesd.runtimes.runtime import Invocation
 from tests.core_doubles import Served, raw_tool
 from tests.rpc_doubles import Administration, History, Reloader
+from tests.rpc_wire import error_info
 
 #: Fields that differ between two runs of the same thing.
 VOLATILE = ("request_id", "duration_ms", "queued_ms", "generation", "since", "seq")
@@ -107,7 +108,7 @@ class Asker:
         try:
             return plain(await rpc(request, metadata=self.metadata, timeout=10))
         except grpc.aio.AioRpcError as error:
-            return f"{error.code().name}: {error.details()}"
+            return told(error)
 
     async def stream(self, name: str) -> str:
         request = tool_pb2.StreamCallToolRequest(call=tool_pb2.CallToolRequest(name=name))
@@ -117,8 +118,14 @@ class Asker:
                 async for each in self.tools.StreamCallTool(request, metadata=self.metadata, timeout=10)
             ]
         except grpc.aio.AioRpcError as error:
-            return f"{error.code().name}: {error.details()}"
+            return told(error)
         return "\n".join(events)
+
+
+def told(error: grpc.aio.AioRpcError) -> str:
+    """All that a caller can read of an error, its ErrorInfo too."""
+    info = error_info(error)
+    return f"{error.code().name}: {error.details()} {info.reason} {dict(info.metadata)}"
 
 
 def plain(message: Any) -> str:
