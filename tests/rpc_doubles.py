@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesd.access.identity import Identities
 from hermesd.clock import SystemClock
 from hermesd.errors import (
     AlreadyExistsError,
@@ -69,6 +70,8 @@ class Change:
     kind: str
     name: str
     generation: int
+    roles: tuple[str, ...] | None = ()
+    roles_before: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True)
@@ -369,6 +372,7 @@ class Daemon:
         self.confirmations = Confirmations(SystemClock())
         self.address = address
         admin = self.administration
+        self.identities = Identities(SystemClock())
         backend = Backend(
             self.calls,
             self.registry,
@@ -378,6 +382,8 @@ class Daemon:
             lifecycle=admin,
             decisions=admin,
             confirmations=self.confirmations,
+            identities=self.identities,
+            agents=admin,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 

@@ -26,6 +26,7 @@ ctl = CtlGroup(
         "confirmations": Lazy(
             "hermesd.ctl.confirmations:confirmations", "List, approve and deny calls that need agreement."
         ),
+        "agents": Lazy("hermesd.ctl.agents:agents", "List, add, rotate and revoke agents."),
         "dump": Lazy("hermesd.ctl.lifecycle:dump", "Print the daemon's inner state, to find a fault."),
     },
 )

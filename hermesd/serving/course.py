@@ -41,3 +41,5 @@ class Course:
     arguments_json: str = ""
     coerced: tuple[dict[str, object], ...] = ()
     confirmation: Confirmation | None = None
+    #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
+    denied: str = ""

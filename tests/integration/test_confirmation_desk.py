@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
+from hermesd.access.identity import Identities
 from hermesd.access.policy import ALLOWED
 from hermesd.api.v1 import confirmation_pb2
 from hermesd.client import AsyncClient, MissingError, RefusedError
@@ -21,12 +22,11 @@ from hermesd.clock import SystemClock
 from hermesd.daemon.confirmation import ConfirmationListener
 from hermesd.model.call import Caller
 from hermesd.rpc.interceptor import Context
-from hermesd.rpc.interceptor import identify as operator_only
 from hermesd.rpc.server import Backend, RpcServer
 from hermesd.serving.confirmation import Confirmations
 from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
-from tests.core_doubles import Served, raw_tool
+from tests.core_doubles import OPERATOR, Served, raw_tool
 from tests.integration.test_ctl import ctl
 from tests.rpc_doubles import Administration, Reloader
 
@@ -41,7 +41,7 @@ AGENTS = {
 def identify(context: Context) -> Caller:
     """Agents by their token, the operator without one."""
     shown = dict(context.invocation_metadata() or ()).get("authorization")
-    return AGENTS[shown] if shown else operator_only(context)
+    return AGENTS[shown] if shown else OPERATOR
 
 
 class Desk:
@@ -66,6 +66,8 @@ class Desk:
             lifecycle=admin,
             decisions=admin,
             confirmations=confirmations,
+            identities=Identities(clock),
+            agents=admin,  # type: ignore[arg-type] # nobody gets as far
         )
         self.server = RpcServer(backend, addresses=[address], clock=clock, identify=identify)
         self.operator = AsyncClient(address)
