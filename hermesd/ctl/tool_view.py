@@ -122,6 +122,7 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("timeout", f"{tool.timeout_ms} ms" if tool.HasField("timeout_ms") else tool.timeout_class),
         ("at once", str(tool.max_concurrency) if tool.HasField("max_concurrency") else ""),
         ("depends on", ", ".join(tool.depends_on)),
+        ("for roles", ", ".join(tool.roles)),
         ("tags", ", ".join(tool.tags)),
         ("tokens", f"about {tool.tokens}"),
         ("plugin", f"{tool.plugin} ({tool.source})"),

@@ -55,6 +55,10 @@ def test_a_bare_name_is_enough() -> None:
         ({"examples": [{"user_says": "x"}]}, "examples/0"),
         ({"examples": [5]}, "examples/0"),
         ({"examples": [{"arguments": {"a": 1}}]}, "examples/0/arguments/a"),
+        ({"roles": []}, "roles: is empty"),
+        ({"roles": ["Big Boss"]}, "roles: 'Big Boss' is no role"),
+        ({"roles": [1]}, "roles: 1 is no role"),
+        ({"roles": "clerk"}, "roles: expected list"),
     ],
 )
 def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
