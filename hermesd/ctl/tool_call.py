@@ -61,7 +61,9 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.option("--args", metavar="JSON", help="All arguments as one JSON object, @FILE or - for stdin.")
 @click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
 @click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")
-@click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
+@click.option(
+    "--confirm", default="", metavar="TOKEN", help="Token of the confirmation that a call asked for."
+)
 @click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
 @click.pass_context
 def call(

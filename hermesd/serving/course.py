@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hermesd.model.call import CallRequest, Code, Outcome
+from hermesd.model.confirmation import Confirmation
 from hermesd.serving.catalogue import Catalogue, Entry
 
 Emit = Callable[[str, dict[str, object]], None]
@@ -24,7 +25,7 @@ class Course:
     """How far one call has come: what stages hand on to each other, and what the envelope needs.
 
     `started` and `deadline` are monotonic seconds. `entered`: the runtime was entered, so that the first
-    byte may have left.
+    byte may have left. `confirmation`: what somebody agreed to, and this call runs on.
     """
 
     request: CallRequest
@@ -39,3 +40,6 @@ class Course:
     arguments: Mapping[str, object] = field(default_factory=dict)
     arguments_json: str = ""
     coerced: tuple[dict[str, object], ...] = ()
+    confirmation: Confirmation | None = None
+    #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
+    denied: str = ""
