@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import grpc
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, circuit_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.client.address import choose_address
 from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
 from hermesd.client.request import (
@@ -333,6 +333,13 @@ class Client:
         """Enable or disable one tool."""
         answer: admin_pb2.SetToolResponse = self._write(
             self._admin.SetTool, admin_pb2.SetToolRequest(name=name, enabled=enabled), self._timeout_s
+        )
+        return answer
+
+    def reset_circuit(self, name: str) -> circuit_pb2.ResetCircuitResponse:
+        """Let a tool be called at once that is held back because it could not be reached."""
+        answer: circuit_pb2.ResetCircuitResponse = self._write(
+            self._admin.ResetCircuit, circuit_pb2.ResetCircuitRequest(name=name), self._timeout_s
         )
         return answer
 

@@ -35,6 +35,7 @@ from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.circuit import Circuits
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
@@ -99,8 +100,14 @@ class Daemon:
         self._registry = Registry()
         self._flights = Flights()
         self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
         self._dispatcher = Dispatcher(
-            self._registry, self._flights, call_policy(configuration), self._calls, clock
+            self._registry,
+            self._flights,
+            call_policy(configuration),
+            self._calls,
+            clock,
+            circuits=self._circuits,
         )
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
@@ -232,6 +239,7 @@ class Daemon:
             contents=self._contents,
             events=self._events,
             executor=self._desk,
+            circuits=self._circuits,
         )
 
     async def _tell_health(self, serving: bool) -> None:

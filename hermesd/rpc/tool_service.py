@@ -11,6 +11,7 @@ from hermesd.clock import Clock, uuid7
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
+from hermesd.model.status import CALLABLE_STATES
 from hermesd.rpc import paging
 from hermesd.rpc.call_events import CallEvents
 from hermesd.rpc.closing import OpenStreams
@@ -18,7 +19,7 @@ from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry
-from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
+from hermesd.rpc.translate import ToolMessages, event_message, result_message
 
 MAX_REQUEST_ID = 128
 MAX_SESSION_ID = 128

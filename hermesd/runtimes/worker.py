@@ -7,7 +7,6 @@ import logging
 import os
 import random
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from hermesd.clock import Clock
 from hermesd.errors import LauncherError, PluginError, Rejection
@@ -100,12 +99,14 @@ class WorkerRuntime:
             worker = started
         remaining = self._remaining(invocation)
         if remaining is not None and remaining <= 0:
-            return _timeout("none")
+            return _timeout(entered=False)
         self._used_at = self._clock.monotonic()
         call = worker.call(invocation, remaining)
         timer = None
-        if remaining is not None:
-            timer = asyncio.get_running_loop().call_later(remaining, self._out_of_time, worker, call)
+        latest = invocation.deadline if invocation.limit is None else invocation.limit
+        if latest is not None:
+            left = latest - self._clock.monotonic()
+            timer = asyncio.get_running_loop().call_later(left, self._out_of_time, worker, call)
         try:
             return await call.future
         except asyncio.CancelledError:
@@ -211,7 +212,7 @@ class WorkerRuntime:
         # The start outlives a caller that gives up: the next one wants it too.
         await asyncio.wait([starting], timeout=self._remaining(invocation))
         if not starting.done():
-            return _timeout("none")
+            return _timeout(entered=False)
         if starting.cancelled():
             return self._unavailable("the plugin is stopped", "")
         if (error := starting.exception()) is not None:
@@ -245,7 +246,7 @@ class WorkerRuntime:
 
     def _out_of_time(self, worker: WorkerProcess, call: Call) -> None:
         if not call.future.done():
-            call.future.set_result(_timeout(None))
+            call.future.set_result(_timeout(entered=True))
             self._abandon(worker, call)
 
     def _abandon(self, worker: WorkerProcess, call: Call) -> None:
@@ -332,8 +333,11 @@ class WorkerRuntime:
         if wait_ms > 0:
             detail["retry_after_ms"] = wait_ms
         message = f"{self._spec.name}: {reason}"
-        return Outcome(Code.UNAVAILABLE, message=message, effect="none", retryable=True, detail=detail)
+        return Outcome(
+            Code.UNAVAILABLE, message=message, effect="none", retryable=True, detail=detail, entered=False
+        )
 
 
-def _timeout(effect: Literal["none"] | None) -> Outcome:
-    return Outcome(Code.TIMEOUT, message="the tool did not answer before the deadline", effect=effect)
+def _timeout(*, entered: bool) -> Outcome:
+    message = "the tool did not answer before the deadline"
+    return Outcome(Code.TIMEOUT, message=message, effect=None if entered else "none", entered=entered)
