@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hermesd.model.call import Outcome, SideEffects
+from hermesd.model.call import Code, Outcome, SideEffects
 from hermesd.model.rule import Bound, Override
 from hermesd.model.transport import transport_fault
 
@@ -43,7 +43,8 @@ class RetryRule:
 
 def is_transient(outcome: Outcome) -> bool:
     """Whether the same call may well succeed soon: the way there failed, or the tool itself says so."""
-    return bool(transport_fault(outcome)) or outcome.retryable
+    not_begun = not outcome.entered and outcome.code is Code.UNAVAILABLE
+    return bool(transport_fault(outcome)) or outcome.retryable or not_begun
 
 
 def may_repeat(outcome: Outcome, side_effects: SideEffects, *, idempotent: bool) -> bool:

@@ -244,8 +244,8 @@ class Dispatcher:
         request = course.request
         course.attempts += 1
         if course.attempts == 1:
-            course.entered = True
             self._observer.started(entry)
+        entered, course.entered = course.entered, True
         began, deadline = self._clock.monotonic(), course.deadline
         if course.attempt_s:
             deadline = min(deadline, began + course.attempt_s)
@@ -268,8 +268,8 @@ class Dispatcher:
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
             return self._timed_out(course, began if course.attempt_s else course.started)
-        if not outcome.entered and course.attempts == 1:
-            course.entered = False
+        if not outcome.entered:
+            course.entered = entered
         size, limit = _size(outcome.data_json), self.policy.max_result_bytes
         if size > limit:
             raise Refused(

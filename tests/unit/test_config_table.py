@@ -62,6 +62,8 @@ def test_only_what_a_running_daemon_cannot_change_needs_a_restart() -> None:
         ("plugins.untrusted.*", types.UntrustedEntry),
         ("defaults", types.Defaults),
         ("defaults.description_chars", types.DescriptionChars),
+        ("defaults.retry", types.Retry),
+        ("defaults.circuit_breaker", types.CircuitBreaker),
         ("telemetry", types.Telemetry),
     ],
 )
@@ -82,6 +84,8 @@ def test_the_dataclasses_mirror_the_table(section: str, kind: type) -> None:
         ("plugins", types.Plugins()),
         ("defaults", types.Defaults()),
         ("defaults.description_chars", types.DescriptionChars()),
+        ("defaults.retry", types.Retry()),
+        ("defaults.circuit_breaker", types.CircuitBreaker()),
         ("telemetry", types.Telemetry()),
         ("plugins.trusted.*", types.TrustEntry()),
     ],
