@@ -90,7 +90,7 @@ class WorkerRuntime:
         self._touch()
 
     async def invoke(self, invocation: Invocation) -> Outcome:
-        """Run a tool; never raises for its failure. TIMEOUT comes at the deadline, whatever the tool does."""
+        """Run a tool; never raises for its failure. Cancelled, it returns at once, whatever the tool does."""
         worker = self._current()
         if worker is None:
             started = await self._start_for(invocation)
@@ -99,22 +99,14 @@ class WorkerRuntime:
             worker = started
         remaining = self._remaining(invocation)
         if remaining is not None and remaining <= 0:
-            return _timeout(entered=False)
+            return _timeout()
         self._used_at = self._clock.monotonic()
         call = worker.call(invocation, remaining)
-        timer = None
-        latest = invocation.deadline if invocation.limit is None else invocation.limit
-        if latest is not None:
-            left = latest - self._clock.monotonic()
-            timer = asyncio.get_running_loop().call_later(left, self._out_of_time, worker, call)
         try:
             return await call.future
         except asyncio.CancelledError:
             self._abandon(worker, call)
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
 
     async def close(self) -> None:
         """Run the shutdown hooks, end every process: at most `close_timeout_s` and what the kernel needs."""
@@ -212,7 +204,7 @@ class WorkerRuntime:
         # The start outlives a caller that gives up: the next one wants it too.
         await asyncio.wait([starting], timeout=self._remaining(invocation))
         if not starting.done():
-            return _timeout(entered=False)
+            return _timeout()
         if starting.cancelled():
             return self._unavailable("the plugin is stopped", "")
         if (error := starting.exception()) is not None:
@@ -243,11 +235,6 @@ class WorkerRuntime:
             log.error("starting the worker of %s failed", self._spec.name, exc_info=error)
 
     # calls that do not end
-
-    def _out_of_time(self, worker: WorkerProcess, call: Call) -> None:
-        if not call.future.done():
-            call.future.set_result(_timeout(entered=True))
-            self._abandon(worker, call)
 
     def _abandon(self, worker: WorkerProcess, call: Call) -> None:
         """The caller has its answer. The tool is told, and has the grace to end."""
@@ -338,6 +325,6 @@ class WorkerRuntime:
         )
 
 
-def _timeout(*, entered: bool) -> Outcome:
-    message = "the tool did not answer before the deadline"
-    return Outcome(Code.TIMEOUT, message=message, effect=None if entered else "none", entered=entered)
+def _timeout() -> Outcome:
+    message = "the deadline passed before the tool was reached"
+    return Outcome(Code.TIMEOUT, message=message, effect="none", entered=False)
