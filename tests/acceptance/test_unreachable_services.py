@@ -130,7 +130,9 @@ def test_a_write_is_sent_once(shop: Shop) -> None:
     assert shop.calls.read_text().split() == ["shop.write_row"]
 
 
-@pytest.mark.promise("RES-7", "RES-8", "RES-11")
+@pytest.mark.promise("RES-7")
+@pytest.mark.promise("RES-8")
+@pytest.mark.promise("RES-11")
 def test_a_service_that_goes_away_is_left_alone_and_found_again(shop: Shop) -> None:
     shop.down.touch()
     assert [shop.code("query_status") for _ in range(4)] == [*["UNAVAILABLE"] * 3, "CIRCUIT_OPEN"]
