@@ -217,6 +217,7 @@ class Daemon:
             registry=self._registry,
             flights=self._flights,
             calls=self._calls,
+            circuits=self._circuits,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,

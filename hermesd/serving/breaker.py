@@ -20,6 +20,15 @@ class CircuitState(IntEnum):
     OPEN = 2
 
 
+class Turns:
+    """Counts the changes of state of breakers that share it: a number says what was before what."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
 class Breaker:
     """Each call that begins must end, with what it has shown: True it got through, False it did not, None
     nothing. A call counts only for the state in which it began: what began before the circuit opened says
@@ -30,18 +39,19 @@ class Breaker:
     """
 
     __slots__ = (
-        "_culprits", "_mask", "_passed", "_probing", "_row", "_seen", "_until", "_window",
+        "_culprits", "_mask", "_passed", "_probing", "_row", "_seen", "_turns", "_until", "_window",
         "era", "reason", "rule", "shared", "state",
     )  # fmt: skip
 
-    def __init__(self, rule: CircuitRule, *, shared: bool = False) -> None:
+    def __init__(self, rule: CircuitRule, *, shared: bool = False, turns: Turns | None = None) -> None:
         self.rule = rule
         self.shared = shared
         self.state = CircuitState.CLOSED
         #: Why it is not closed.
         self.reason = ""
-        #: Counts the changes of state, so that late calls are known.
+        #: The turn of the last change of state, 0: none yet. Calls that began before it are late.
         self.era = 0
+        self._turns = turns or Turns()
         self._mask = (1 << rule.window) - 1
         #: One bit for each of the last calls, 1 for a failure; the newest is the lowest.
         self._window = 0
@@ -51,10 +61,6 @@ class Breaker:
         self._until = 0.0
         self._probing = False
         self._passed = 0
-
-    @property
-    def ever_opened(self) -> bool:
-        return self.era > 0
 
     def follow(self, rule: CircuitRule) -> None:
         """From now on by this rule; what has been seen, and the state, stay."""
@@ -80,11 +86,11 @@ class Breaker:
                 self._turn(CircuitState.HALF_OPEN)
                 self._passed = 0
             self._probing = True
-        return self.era
+        return self._turns.now
 
     def end(self, ticket: int, verdict: bool | None, now: float, *, tool: str = "", fault: str = "") -> bool:
         """The call of `ticket` ended. Whether that changed the state."""
-        if ticket != self.era:
+        if ticket < self.era:
             return False
         if self.state is CircuitState.HALF_OPEN:
             return self._probed(verdict, now, fault)
@@ -96,12 +102,10 @@ class Breaker:
             return False
         return self._failed(now, tool, fault)
 
-    def passed(self, ticket: int) -> None:
-        """`end` for the commonest case: the circuit is closed and the call got through."""
-        if ticket == self.era:
-            self._row = 0
-            if self._window or self._seen < self.rule.window:
-                self._note(0)
+    @property
+    def has_settled(self) -> bool:
+        """Another call that gets through would change nothing."""
+        return not self._window and not self.state and self._seen == self.rule.window
 
     def reset(self) -> bool:
         """Close it as if nothing had happened. Whether it was not closed."""
@@ -160,5 +164,6 @@ class Breaker:
 
     def _turn(self, state: CircuitState) -> None:
         self.state = state
-        self.era += 1
+        self._turns.now += 1
+        self.era = self._turns.now
         self._probing = False

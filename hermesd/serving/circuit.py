@@ -10,7 +10,7 @@ from hermesd.clock import Clock
 from hermesd.model.call import Code, Outcome
 from hermesd.model.status import Standing, State
 from hermesd.model.transport import transport_fault
-from hermesd.serving.breaker import Breaker, CircuitState
+from hermesd.serving.breaker import Breaker, CircuitState, Turns
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.course import Course
 from hermesd.serving.deadline import had_its_time
@@ -24,8 +24,6 @@ WITHOUT_UPSTREAM = frozenset({"inprocess"})
 _SILENT = frozenset({Code.CANCELLED, Code.SANDBOX_KILLED, Code.INTERNAL})
 #: The faults of a runtime's own way; what else fails is a service behind one tool.
 _UPSTREAM_FAULTS = frozenset({"timeout", "unavailable"})
-
-Ticket = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +41,15 @@ class CircuitChange:
 class Circuit:
     """What guards the calls of one tool: its own breaker, and the one of what it shares with others."""
 
-    __slots__ = ("entry", "policy", "tool", "upstream")
+    __slots__ = ("entry", "has_settled", "policy", "tool", "upstream")
 
     def __init__(self, entry: Entry, policy: CallPolicy, tool: Breaker, upstream: Breaker | None) -> None:
         self.entry = entry
         self.policy = policy
         self.tool = tool
         self.upstream = upstream
-
-    @property
-    def calm(self) -> bool:
-        """Every call may begin."""
-        upstream = self.upstream
-        return not self.tool.state and (upstream is None or not upstream.state)
+        #: To its own breaker one more call that gets through is nothing new: most are not counted at all.
+        self.has_settled = False
 
     @property
     def breakers(self) -> tuple[Breaker, ...]:
@@ -73,6 +67,9 @@ class Circuits:
         self._registry = registry
         self._clock = clock
         self.tell = tell
+        self._turns = Turns()
+        #: How many circuits are not closed: while there is none, nothing is asked of any.
+        self.troubled = 0
         self._tools: dict[str, Circuit] = {}
         self._upstreams: dict[str, tuple[Instance | None, Breaker]] = {}
 
@@ -85,7 +82,7 @@ class Circuits:
 
     def refusal(self, circuit: Circuit) -> Outcome | None:
         """CIRCUIT_OPEN when no call may begin now, else None."""
-        if circuit.calm:
+        if not self.troubled:
             return None
         now = self._clock.monotonic()
         waits = [(wait, each) for each in circuit.breakers if (wait := each.wait_s(now)) is not None]
@@ -101,36 +98,35 @@ class Circuits:
             detail={"reason": breaker.reason, "retry_after_ms": max(1, int(wait * 1000))},
         )
 
-    def begin(self, circuit: Circuit) -> Ticket:
-        """A call begins that `refusal` did not refuse in the same turn of the loop. `end` must follow."""
-        tool, upstream = circuit.tool, circuit.upstream
-        if circuit.calm:
-            return tool.era, 0 if upstream is None else upstream.era
+    def begin(self, circuit: Circuit) -> int:
+        """A call begins that `refusal` did not refuse in the same turn of the loop. `end` must follow, with
+        the ticket that this gives.
+        """
+        if not self.troubled:
+            return self._turns.now
         now = self._clock.monotonic()
         before = [each.state for each in circuit.breakers]
-        tickets = [each.begin(now) for each in circuit.breakers]
+        for each in circuit.breakers:
+            each.begin(now)
         self._announce(circuit, before)
-        return tickets[0], tickets[-1]
+        return self._turns.now
 
-    def end(self, circuit: Circuit, ticket: Ticket, course: Course, outcome: Outcome | None) -> None:
+    def end(self, circuit: Circuit, ticket: int, course: Course, outcome: Outcome | None) -> None:
         """The call ended with `outcome`; None: it was cut, or its end says nothing."""
-        tool, upstream = circuit.tool, circuit.upstream
-        if outcome is not None and outcome.code is Code.OK and circuit.calm:
-            tool.passed(ticket[0])
-            if upstream is not None:
-                upstream.passed(ticket[1])
-            return
+        if outcome is not None and outcome.code is Code.OK and circuit.has_settled:
+            upstream = circuit.upstream
+            if upstream is None or upstream.has_settled:
+                return
         fault = transport_fault(outcome) if outcome is not None else ""
         verdict = _verdict(outcome, fault, course)
         now = self._clock.monotonic()
         name = circuit.entry.definition.name
         before = [each.state for each in circuit.breakers]
-        tool.end(ticket[0], verdict, now, tool=name, fault=fault)
-        if upstream is not None:
-            if fault and fault not in _UPSTREAM_FAULTS:
-                verdict = None
-            upstream.end(ticket[1], verdict, now, tool=name, fault=fault)
+        for each in circuit.breakers:
+            is_elsewhere = each.shared and fault and fault not in _UPSTREAM_FAULTS
+            each.end(ticket, None if is_elsewhere else verdict, now, tool=name, fault=fault)
         self._announce(circuit, before)
+        circuit.has_settled = circuit.tool.has_settled
 
     def reset(self, entry: Entry) -> bool:
         """Close what keeps this tool's calls from beginning. Whether anything did."""
@@ -139,6 +135,7 @@ class Circuits:
             return False
         before = [each.state for each in circuit.breakers]
         changed = [each.reset() for each in circuit.breakers]
+        circuit.has_settled = False
         self._announce(circuit, before)
         return any(changed)
 
@@ -174,7 +171,7 @@ class Circuits:
             tool = known.tool
             tool.follow(rule)
         else:
-            tool = Breaker(rule)
+            tool = Breaker(rule, turns=self._turns)
             if known is not None:
                 self._drop(CircuitChange("tool", name, known.entry.plugin, None), known.tool)
         circuit = self._tools[name] = Circuit(entry, policy, tool, self._upstream(entry, policy))
@@ -199,12 +196,14 @@ class Circuits:
             return known[1]
         if known is not None:
             self._drop(CircuitChange("upstream", plugin, plugin, None), known[1])
-        breaker = Breaker(policy.circuit, shared=True)
+        breaker = Breaker(policy.circuit, shared=True, turns=self._turns)
         self._upstreams[plugin] = (instance, breaker)
         return breaker
 
     def _drop(self, change: CircuitChange, breaker: Breaker) -> None:
-        if breaker.ever_opened:
+        if breaker.state:
+            self.troubled -= 1
+        if breaker.era:
             self._registry.set_trouble(change.name, None)
             self.tell(change)
 
@@ -214,6 +213,7 @@ class Circuits:
         for breaker, was in zip(circuit.breakers, before, strict=True):
             if breaker.state is was:
                 continue
+            self.troubled += bool(breaker.state) - bool(was)
             is_own = breaker is circuit.tool
             name = entry.definition.name if is_own else entry.plugin
             self._registry.set_trouble(name, self._standing(entry, breaker))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ class Course:
     `started`, `deadline` and `limit` are monotonic seconds. `limit`: the latest to which progress may move
     the deadline. `allowance_s`: what the tool's own timeout gives; `attempt_s`: what one attempt may take, 0:
     all there is. `entered`: the runtime was entered, so that the first byte may have left. `effect`: what is
-    known of it where it was not this tool that ran.
+    known of it where it was not this tool that ran. `task`: the one that runs the call.
     """
 
     request: CallRequest
@@ -39,6 +40,7 @@ class Course:
     allowance_s: float = 0.0
     attempt_s: float = 0.0
     time_limit: TimeLimit | None = None
+    task: asyncio.Task[object] | None = None
     effect: Effect | None = None
     entry: Entry | None = None
     entered: bool = False

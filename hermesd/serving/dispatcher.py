@@ -17,7 +17,7 @@ from hermesd.clock import Clock, uuid7
 from hermesd.errors import DrainingError
 from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
-from hermesd.model.status import CALLABLE_STATES
+from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
@@ -91,7 +91,7 @@ class Dispatcher:
         if self.draining and not request.depth:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
+        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
         flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
         with self._flights.enter(flight):
             try:
@@ -185,8 +185,10 @@ class Dispatcher:
 
     def _available(self, entry: Entry) -> Instance:
         standing = self._registry.standing(entry)
-        if standing.state in CALLABLE_STATES and entry.instance is not None:
-            return entry.instance
+        state, instance = standing.state, entry.instance
+        # Not by membership: hashing a member of an enumeration is a call.
+        if (state is State.READY or state is State.DEGRADED) and instance is not None:
+            return instance
         detail = {"reason": standing.reason, "remedy": standing.remedy}
         raise Refused(
             Code.UNAVAILABLE,
@@ -199,8 +201,8 @@ class Dispatcher:
         tool, deadline = course.request.tool, course.deadline
         circuits = self._circuits
         circuit = circuits.of(entry, self.policy)
-        refusal = circuits.refusal(circuit)  # before the queue too: nobody waits for what is not called
-        if refusal is not None:
+        # Before the queue too: nobody waits for what is not called.
+        if circuits.troubled and (refusal := circuits.refusal(circuit)) is not None:
             return await self._fallbacks.answer(course, entry, refusal)
         gate = self._admission.gate(tool, self.policy.places(entry.definition))
         began = self._clock.monotonic()
@@ -217,7 +219,7 @@ class Dispatcher:
             ) from None
         try:
             course.queued_s = self._clock.monotonic() - began
-            refusal = circuits.refusal(circuit)
+            refusal = circuits.refusal(circuit) if circuits.troubled else None
             if refusal is None:
                 return await self._run(course, entry, instance, circuit)
         finally:
@@ -263,7 +265,7 @@ class Dispatcher:
             allowance_s=course.allowance_s,
         )
         try:
-            with TimeLimit(max(0.0, deadline - began)) as time_limit:
+            with TimeLimit(max(0.0, deadline - began), course.task) as time_limit:
                 course.time_limit = None if course.attempt_s else time_limit
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:

@@ -16,21 +16,23 @@ class TimeLimit:
 
     __slots__ = ("_before", "_expired", "_seconds", "_task", "_timer", "_until")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, task: asyncio.Task[Any] | None = None) -> None:
+        """`task`: the one that runs the block, where it is known."""
         self._seconds = seconds
         self._expired = False
         self._before = 0
         self._until = 0.0
-        self._task: asyncio.Task[Any] | None = None
+        self._task = task
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> TimeLimit:
-        loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task(loop)
-        if self._task is None:
+        task = self._task
+        if task is None:
+            task = self._task = asyncio.current_task()
+        if task is None:
             raise RuntimeError("a time limit needs a task that it can cancel")
-        self._before = self._task.cancelling()
-        self._timer = loop.call_later(self._seconds, self._expire, self._task)
+        self._before = task.cancelling()
+        self._timer = task.get_loop().call_later(self._seconds, self._expire, task)
         return self
 
     def last(self, seconds: float) -> None:

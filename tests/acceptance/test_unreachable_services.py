@@ -146,6 +146,7 @@ def test_a_service_that_goes_away_is_left_alone_and_found_again(shop: Shop) -> N
     assert "3 calls in a row failed" in state["reason"]
     assert "shop.query_status" in shop.daemon.ctl("tools", "list", "--ready").stdout
     assert [each.subject for each in shop.daemon.events("circuit_opened")] == ["shop.query_status"]
+    assert [each["name"] for each in shop.daemon.state()["circuits"]] == ["shop.query_status"]
     shop.down.unlink()
     eventually(lambda: shop.code("query_status") == "OK", 5, "the service to be found again")
     assert shop.state("query_status")["state"] == "ready"

@@ -45,18 +45,17 @@ def test_it_opens_after_failures_in_a_row_or_a_part_of_the_window(verdicts: str,
     assert (breaker.state is CircuitState.OPEN) is opens
 
 
-def test_the_common_way_counts_as_the_long_one_does() -> None:
-    short, long = Breaker(RULE), Breaker(RULE)
-    for each in "++-+++-+-+-++++++++-":
-        for breaker in (short, long):
-            ticket = breaker.begin(0.0)
-            if each == "+" and breaker is short:
-                breaker.passed(ticket)
-            else:
-                breaker.end(ticket, each == "+", 0.0)
-        assert [getattr(short, name) for name in ("_window", "_seen", "_row", "state")] == [
-            getattr(long, name) for name in ("_window", "_seen", "_row", "state")
-        ]
+def test_what_gets_through_changes_nothing_once_it_has_settled() -> None:
+    breaker = Breaker(RULE)
+    for each in "++++++++++-+++++++++++-+-+-":
+        settled = breaker.has_settled
+        before = [getattr(breaker, name) for name in ("_window", "_seen", "_row", "state")]
+        run(breaker, each)
+        after = [getattr(breaker, name) for name in ("_window", "_seen", "_row", "state")]
+        assert each == "-" or not settled or before == after
+    assert not breaker.has_settled
+    run(breaker, "+" * 10)
+    assert breaker.has_settled
 
 
 @pytest.mark.promise("RES-7")
