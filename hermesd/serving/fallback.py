@@ -19,7 +19,8 @@ from hermesd.serving.course import Course
 MAX_KEPT = 4 * 1024 * 1024
 #: A larger answer is not kept.
 MAX_ONE = 64 * 1024
-_RANK: dict[SideEffects, int] = {"none": 0, "read": 1, "write": 2, "destructive": 3}
+READ = 1
+_RANK: dict[SideEffects, int] = {"none": 0, "read": READ, "write": 2, "destructive": 3}
 
 Key = tuple[str, str, str, str, str]
 
@@ -95,10 +96,9 @@ class Fallbacks:
     async def _other_tool(
         self, course: Course, entry: Entry, fallback: Fallback, refusal: Outcome
     ) -> Outcome:
-        other = course.catalogue.find(fallback.tool)
-        if other is not None and _does_more(other, entry):
-            return _without(refusal, f"{fallback.tool} has more side effects, and so does not stand in")
         request = course.request
+        if unfit := _unfit(course.catalogue.find(fallback.tool), entry, request):
+            return _without(refusal, f"{fallback.tool} has {unfit}, and so does not stand in")
         nested = CallRequest(
             tool=fallback.tool,
             arguments_json=course.arguments_json,
@@ -125,8 +125,15 @@ async def _awaited(call: Awaitable[Result]) -> Result:
     return await call
 
 
-def _does_more(other: Entry, entry: Entry) -> bool:
-    return _RANK[other.definition.side_effects] > _RANK[entry.definition.side_effects]
+def _unfit(other: Entry | None, entry: Entry, request: CallRequest) -> str:
+    """What keeps `other` from standing in, or "". That it does not exist is told by its call."""
+    if other is None:
+        return ""
+    rank = _RANK[other.definition.side_effects]
+    if rank > _RANK[entry.definition.side_effects]:
+        return "more side effects"
+    # Under its key the tool itself may be called later, and then both would have happened.
+    return "side effects under an idempotency key" if request.idempotency_key and rank > READ else ""
 
 
 def _degraded(refusal: Outcome, data_json: str, result: Result | None = None, **more: object) -> Outcome:

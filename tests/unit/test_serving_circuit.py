@@ -316,6 +316,21 @@ async def test_what_does_more_than_the_tool_never_stands_in() -> None:
     assert "has more side effects" in result.message
 
 
+@pytest.mark.parametrize(("key", "code"), [("", Code.OK), ("k", Code.CIRCUIT_OPEN)])
+async def test_what_writes_never_stands_in_under_an_idempotency_key(key: str, code: Code) -> None:
+    """The tool itself may be called under that key later, and then both would have happened."""
+    site = Site()
+
+    async def handler(invocation: Invocation) -> Outcome:
+        return Outcome(Code.OK) if invocation.tool == "orders.write_copy" else DOWN
+
+    tools = (raw_tool(TOOL, fallback={"tool": "orders.write_copy"}), raw_tool("orders.write_copy"))
+    site.offer(*tools, handler=handler)
+    await site.fail()
+    result = await site.call(TOOL, idempotency_key=key)
+    assert (result.code, result.effect) == (code, "none" if key else "done")
+
+
 async def test_a_stand_in_gives_no_right_that_the_caller_lacks() -> None:
     site = Site()
     await offer_with_backup(site)
