@@ -202,3 +202,26 @@ def test_a_wait_stays_within_its_jitter(rule: RetryRule, attempts: int) -> None:
     plain = rule.backoff_ms / 1000 * rule.multiplier ** (attempts - 1)
     wait = rule.backoff_s(attempts, random.random())
     assert plain * (1 - rule.jitter) * 0.999 <= wait <= plain * (1 + rule.jitter) * 1.001
+
+
+OUTCOMES = [CONNECTION, STATUS, UNAVAILABLE, NOT_BEGUN, TIMEOUT, SAYS_SO, UNDONE, ERROR, MISSING, FINE]
+
+
+@pytest.mark.promise("RES-2")
+@given(outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=8), most=st.integers(1, 8))
+def test_whatever_fails_in_whatever_order_a_write_leaves_once_at_most(
+    outcomes: list[Outcome], most: int
+) -> None:
+    async def play() -> None:
+        policy = CallPolicy(retry=RetryRule(max_attempts=most, backoff_ms=0))
+        served, _ = offered(*outcomes, policy=policy, side_effects="write")
+        result = await served.call("orders.query_status")
+        asked = served.instances["orders"].runtime.invocations  # type: ignore[attr-defined]
+        answered = [outcomes[min(each, len(outcomes) - 1)] for each in range(len(asked))]
+        may_have_left = [each for each in answered if each.entered and each.effect != "none"]
+        assert len(may_have_left) <= 1
+        assert len(asked) == result.attempts <= most
+        assert all(each in (UNDONE, NOT_BEGUN) for each in answered[:-1])
+        assert (result.effect == "none") is (not may_have_left)
+
+    asyncio.run(play())
