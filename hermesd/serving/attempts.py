@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from hermesd.clock import Clock
 from hermesd.model.call import Outcome
@@ -45,8 +46,12 @@ class Attempts:
     ) -> Outcome:
         """The answer of the last attempt. `attempt` counts itself in `course.attempts`."""
         course.attempt_s = rule.attempt_timeout_ms / 1000
+        has_left = False
         while True:
             outcome = await attempt()
+            if has_left and outcome.effect == "none":
+                outcome = replace(outcome, effect="unknown")  # it speaks of the last attempt alone
+            has_left = has_left or (outcome.entered and outcome.effect != "none")
             if course.attempts >= rule.max_attempts or not _is_worth_another(outcome, definition):
                 return outcome
             wait = max(rule.backoff_s(course.attempts, self._chance()), retry_after_s(outcome))

@@ -112,8 +112,9 @@ async def test_what_could_not_begin_has_no_effect() -> None:
     assert (result.code, result.effect, result.attempts) == (Code.UNAVAILABLE, "none", 1)
 
 
-async def test_an_effect_that_was_unknown_once_stays_unknown() -> None:
-    served, _ = offered(CONNECTION, NOT_BEGUN, side_effects="write", idempotent=True)
+@pytest.mark.parametrize("last", [NOT_BEGUN, UNDONE])
+async def test_an_effect_that_was_unknown_once_stays_unknown(last: Outcome) -> None:
+    served, _ = offered(CONNECTION, last, side_effects="write", idempotent=True)
     assert (await served.call("orders.query_status")).effect == "unknown"
 
 
