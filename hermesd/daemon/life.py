@@ -40,6 +40,7 @@ from hermesd.rpc.tls import TlsFiles
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.circuit import Circuits
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
@@ -107,14 +108,8 @@ class Daemon:
         self._audit = Audit(self._events, self._metrics, clock)
         self._identities = Identities(clock)
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
-        self._dispatcher = Dispatcher(
-            self._registry,
-            self._flights,
-            call_policy(configuration),
-            self._calls,
-            clock,
-            confirmations=self._confirmations,
-        )
+        self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
+        self._dispatcher = self._make_dispatcher()
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -226,6 +221,7 @@ class Daemon:
             flights=self._flights,
             calls=self._calls,
             confirmations=self._confirmations,
+            circuits=self._circuits,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
@@ -238,6 +234,17 @@ class Daemon:
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
+        )
+
+    def _make_dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            self._registry,
+            self._flights,
+            call_policy(self._boot),
+            self._calls,
+            self._clock,
+            confirmations=self._confirmations,
+            circuits=self._circuits,
         )
 
     def _make_agents(self) -> Agents:
@@ -263,6 +270,7 @@ class Daemon:
             contents=self._contents,
             events=self._events,
             executor=self._desk,
+            circuits=self._circuits,
         )
 
     async def _tell_health(self, serving: bool) -> None:

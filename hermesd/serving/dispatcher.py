@@ -1,7 +1,7 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → confirm → queue → run → record. Each stage returns, or raises
-`Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → confirm → queue (circuit, place) → run (attempts) → record. Each
+stage returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, Protocol, cast
+from functools import partial
+from typing import Protocol, cast
 
 from hermesd.access.policy import decide
 from hermesd.clock import Clock, uuid7
@@ -20,10 +21,14 @@ from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
+from hermesd.serving.attempts import Attempts
 from hermesd.serving.catalogue import Entry
+from hermesd.serving.circuit import Circuit, Circuits
 from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.deadline import extend, set_deadline
 from hermesd.serving.envelope import envelope
+from hermesd.serving.fallback import Fallbacks
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
@@ -47,6 +52,8 @@ class Observer(Protocol):
 
     def failed(self, request: CallRequest, error: BaseException) -> None: ...
 
+    def retried(self, course: Course, outcome: Outcome, wait_s: float) -> None: ...
+
 
 class Dispatcher:
     """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
@@ -60,6 +67,8 @@ class Dispatcher:
         clock: Clock,
         *,
         confirmations: Confirmations | None = None,
+        circuits: Circuits | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -68,6 +77,9 @@ class Dispatcher:
         self._clock = clock
         self._admission = Admission()
         self._confirmations = confirmations or Confirmations(clock)
+        self._circuits = circuits or Circuits(registry, clock)
+        self._attempts = attempts or Attempts(clock, observer.retried)
+        self._fallbacks = Fallbacks(clock, self.call)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -82,7 +94,7 @@ class Dispatcher:
         if self.draining and not request.depth:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
+        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
         flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
         with self._flights.enter(flight):
             try:
@@ -109,8 +121,9 @@ class Dispatcher:
         return True
 
     def forget_gone_tools(self) -> None:
-        """Drop the queues of tools that left the catalogue."""
+        """Drop the queues and circuits of tools that left the catalogue."""
         self._admission.forget_all_but(self._registry.catalogue.tools)
+        self._circuits.forget_gone(self._registry.catalogue.tools)
 
     async def _answer(self, course: Course, flight: Flight) -> Outcome:
         request = course.request
@@ -187,8 +200,10 @@ class Dispatcher:
 
     def _available(self, entry: Entry) -> Instance:
         standing = self._registry.standing(entry)
-        if standing.state is State.READY and entry.instance is not None:
-            return entry.instance
+        state, instance = standing.state, entry.instance
+        # Not by membership: hashing a member of an enumeration is a call.
+        if (state is State.READY or state is State.DEGRADED) and instance is not None:
+            return instance
         detail = {"reason": standing.reason, "remedy": standing.remedy}
         raise Refused(
             Code.UNAVAILABLE,
@@ -197,8 +212,13 @@ class Dispatcher:
         )
 
     async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
-        deadline = course.deadline = self._deadline(course, entry)
-        tool = course.request.tool
+        set_deadline(course, entry, self.policy)
+        tool, deadline = course.request.tool, course.deadline
+        circuits = self._circuits
+        circuit = circuits.of(entry, self.policy)
+        # Before the queue too: nobody waits for what is not called.
+        if circuits.troubled and (refusal := circuits.refusal(circuit)) is not None:
+            return await self._fallbacks.answer(course, entry, refusal)
         gate = self._admission.gate(tool, self.policy.places(entry.definition))
         began = self._clock.monotonic()
         try:
@@ -206,7 +226,7 @@ class Dispatcher:
         except Overloaded as full:
             course.queued_s = self._clock.monotonic() - began
             if self._clock.monotonic() >= deadline:
-                self._time_out(course)
+                return self._timed_out(course)
             raise Refused(
                 Code.OVERLOADED,
                 f"{tool} runs {gate.running} calls and {full}",
@@ -214,15 +234,38 @@ class Dispatcher:
             ) from None
         try:
             course.queued_s = self._clock.monotonic() - began
-            return await self._run(course, entry, instance)
+            refusal = circuits.refusal(circuit) if circuits.troubled else None
+            if refusal is None:
+                return await self._run(course, entry, instance, circuit)
         finally:
             gate.leave()
+        return await self._fallbacks.answer(course, entry, refusal)
 
-    async def _run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
+    async def _run(self, course: Course, entry: Entry, instance: Instance, circuit: Circuit) -> Outcome:
+        definition = entry.definition
+        ticket, outcome = self._circuits.begin(circuit), None
+        try:
+            if definition.retryable:
+                rule = self.policy.retry.over(definition.retry)
+                attempt = partial(self._attempt, course, entry, instance)
+                outcome = await self._attempts.run(course, definition, rule, attempt)
+            else:
+                outcome = await self._attempt(course, entry, instance)
+        finally:
+            self._circuits.end(circuit, ticket, course, outcome)
+        if definition.fallback is not None and outcome.code is Code.OK:
+            self._fallbacks.keep(course, entry, outcome)
+        return outcome
+
+    async def _attempt(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
         request = course.request
-        course.entered = True
         course.attempts += 1
-        self._observer.started(entry)
+        if course.attempts == 1:
+            self._observer.started(entry)
+        entered, course.entered = course.entered, True
+        began, deadline = self._clock.monotonic(), course.deadline
+        if course.attempt_s:
+            deadline = min(deadline, began + course.attempt_s)
         invocation = Invocation(
             tool=request.tool,
             arguments=course.arguments,
@@ -230,15 +273,20 @@ class Dispatcher:
             request_id=request.request_id,
             session_id=request.session_id,
             attempt=course.attempts,
-            deadline=course.deadline,
+            deadline=deadline,
             emit=self._emitter(course, entry),
             call=self._nested(course, instance),
+            limit=deadline if course.attempt_s else course.limit,
+            allowance_s=course.allowance_s,
         )
         try:
-            with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
+            with TimeLimit(max(0.0, deadline - began), course.task) as time_limit:
+                course.time_limit = None if course.attempt_s else time_limit
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
-            self._time_out(course)
+            return self._timed_out(course, began if course.attempt_s else course.started)
+        if not outcome.entered:
+            course.entered = entered
         size, limit = _size(outcome.data_json), self.policy.max_result_bytes
         if size > limit:
             raise Refused(
@@ -249,23 +297,18 @@ class Dispatcher:
             )
         return outcome
 
-    def _deadline(self, course: Course, entry: Entry) -> float:
-        """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
-        request = course.request
-        timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
-        if request.timeout_ms is not None:
-            timeout_ms = min(timeout_ms, request.timeout_ms)
-        own = course.started + timeout_ms / 1000
-        return own if request.deadline is None else min(own, request.deadline)
-
-    def _time_out(self, course: Course) -> NoReturn:
-        elapsed_ms = (self._clock.monotonic() - course.started) * 1000
-        raise Refused(Code.TIMEOUT, f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms")
+    def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
+        elapsed_ms = (self._clock.monotonic() - (course.started if began is None else began)) * 1000
+        return Outcome(
+            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms"
+        )
 
     def _emitter(self, course: Course, entry: Entry) -> Emit:
         def forward(kind: str, payload: dict[str, object]) -> None:
             if kind == "log":
                 self._observer.logged(entry, course.request, course.attempts, payload)
+            elif kind == "progress":
+                extend(course, self._clock.monotonic())
             if course.emit is not None:
                 course.emit(kind, payload)
 
