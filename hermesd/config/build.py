@@ -22,6 +22,7 @@ from hermesd.config.kind import KeyFault
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions, build_permissions
 from hermesd.errors import Rejection
+from hermesd.model.rate import Bound
 
 Tree = Mapping[str, Any]
 
@@ -94,6 +95,7 @@ def _plugins(tree: Tree) -> Plugins:
     values["untrusted"] = {
         name: _trust(UntrustedEntry, entry) for name, entry in tree.get("untrusted", {}).items()
     }
+    values["limits"] = {name: Bound(**entry) for name, entry in tree["limits"].items()}
     values["settings"] = {name: entry or {} for name, entry in tree["settings"].items()}
     return Plugins(**values)
 

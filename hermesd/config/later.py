@@ -18,6 +18,7 @@ from hermesd.config.kind import (
     MapOf,
     Number,
     Open,
+    Rate,
     Text,
 )
 
@@ -297,7 +298,8 @@ _AGENTS = _rows(
         "agents.*.provide": (None, ""),
         "agents.*.provide.tools": (NAMES, "[]"),
         "agents.*.provide.visible_to": (NAMES, "[]"),
-        "agents.*.rate": (Anything(), ""),
+        "agents.*.rate": (Rate(), ""),
+        "agents.*.max_concurrency": (POSITIVE, "defaults.agent_concurrency"),
         "agents.*.budget": (Anything(), ""),
         "agents.*.expires": (Anything(), ""),
     },

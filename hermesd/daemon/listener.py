@@ -36,6 +36,9 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         timeouts_ms=defaults.timeouts_ms,
         max_timeout_ms=defaults.max_timeout_ms,
         max_concurrency=defaults.max_concurrency,
+        plugin_concurrency=defaults.plugin_concurrency,
+        agent_concurrency=defaults.agent_concurrency,
+        plugins=configuration.plugins.limits,
         queue_ms=defaults.queue_ms,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,

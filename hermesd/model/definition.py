@@ -13,6 +13,7 @@ from hermesd.model.call import SideEffects
 from hermesd.model.correct import Correction, compile_corrections
 from hermesd.model.digest import digest_of
 from hermesd.model.name import domain_of, nearest, tool_name_fault
+from hermesd.model.rate import RateLimit, rate_fault, read_rate
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
@@ -32,7 +33,6 @@ DEFERRED_FIELDS = frozenset(
         "retry",
         "circuit_breaker",
         "fallback",
-        "rate_limit",
         "roles",
         "requires",
         "deprecated",
@@ -69,6 +69,7 @@ class ToolDefinition:
     timeout_ms: int | None = None
     timeout_class: str = ""
     max_concurrency: int | None = None
+    rate_limit: RateLimit | None = None
     depends_on: tuple[str, ...] = ()
     enabled: bool = True
     coerce: bool = True
@@ -82,7 +83,9 @@ class ToolDefinition:
     @property
     def digest(self) -> str:
         """Changes when anything that a caller can see changes."""
-        return digest_of({name: getattr(self, name) for name in _DIGESTED} | {"examples": self._examples()})
+        rate = self.rate_limit and [self.rate_limit.calls, self.rate_limit.per_s]
+        seen = {name: getattr(self, name) for name in _DIGESTED}
+        return digest_of(seen | {"examples": self._examples(), "rate_limit": rate})
 
     def _examples(self) -> list[dict[str, object]]:
         return [{"user_says": each.user_says, "arguments": each.arguments} for each in self.examples]
@@ -206,6 +209,9 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             faults.append(f"{key}: must be at least 1, got {value}")
+    rate = raw.get("rate_limit")
+    if isinstance(rate, dict) and (fault := rate_fault(rate)) is not None:
+        faults.append(f"rate_limit: {fault}")
     return faults
 
 
@@ -236,6 +242,8 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
         for each in cast("list[dict[str, dict[str, object]]]", raw.get("examples") or [])
     )
     given["correct"] = tuple(cast("list[Mapping[str, object]]", raw.get("correct") or []))
+    if "rate_limit" in given:
+        given["rate_limit"] = read_rate(cast("Mapping[str, object]", given["rate_limit"]))
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
     deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}

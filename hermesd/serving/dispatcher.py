@@ -18,7 +18,7 @@ from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
 from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
-from hermesd.serving.admission import Admission, Overloaded
+from hermesd.serving.admission import Admission, Crowd
 from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.catalogue import Catalogue, Entry
 from hermesd.serving.course import Course, Emit, Refused
@@ -55,10 +55,10 @@ class Dispatcher:
     ) -> None:
         self._registry = registry
         self._flights = flights
-        self.policy = policy
+        self._policy = policy
         self._observer = observer
         self._clock = clock
-        self._admission = Admission()
+        self._admission = Admission(policy, clock)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -98,6 +98,24 @@ class Dispatcher:
             return False
         flight.end(CANCELLED_BY_CALLER)
         return True
+
+    @property
+    def policy(self) -> CallPolicy:
+        """The operator's numbers; what is set holds for waiting calls too, at once."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: CallPolicy) -> None:
+        self._policy = policy
+        self._admission.resize(policy)
+
+    def waiting(self) -> int:
+        """How many calls wait for a place."""
+        return self._admission.waiting()
+
+    def crowded(self) -> list[Crowd]:
+        """The limits that are reached now."""
+        return self._admission.crowded()
 
     def forget_gone_tools(self) -> None:
         """Drop the queues of tools that left the catalogue."""
@@ -176,26 +194,18 @@ class Dispatcher:
         )
 
     async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
-        deadline = course.deadline = self._deadline(course, entry)
-        tool = course.request.tool
-        gate = self._admission.gate(tool, self.policy.places(entry.definition))
-        began = self._clock.monotonic()
-        try:
-            await gate.enter(min(self.policy.queue_ms / 1000, max(0.0, deadline - began)))
-        except Overloaded as full:
-            course.queued_s = self._clock.monotonic() - began
-            if self._clock.monotonic() >= deadline:
+        course.deadline = self._deadline(course, entry)
+        admission = self._admission
+        gate, party = admission.gate(entry), admission.party(course.request)
+        if not admission.enter(gate, party):
+            try:
+                await admission.wait(gate, party, course)
+            except TimeoutError:
                 self._time_out(course)
-            raise Refused(
-                Code.OVERLOADED,
-                f"{tool} runs {gate.running} calls and {full}",
-                retry_after_ms=self.policy.queue_ms,
-            ) from None
         try:
-            course.queued_s = self._clock.monotonic() - began
             return await self._run(course, entry, instance)
         finally:
-            gate.leave()
+            gate.leave(party)
 
     async def _run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
         request = course.request
@@ -218,7 +228,7 @@ class Dispatcher:
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
             self._time_out(course)
-        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
+        size, limit = _size(outcome.data_json), self._policy.max_result_bytes
         if size > limit:
             raise Refused(
                 Code.INVALID_RESULT,
@@ -231,7 +241,7 @@ class Dispatcher:
     def _deadline(self, course: Course, entry: Entry) -> float:
         """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
         request = course.request
-        timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
+        timeout_ms = self._policy.timeout_ms(entry.definition, entry.source)
         if request.timeout_ms is not None:
             timeout_ms = min(timeout_ms, request.timeout_ms)
         own = course.started + timeout_ms / 1000

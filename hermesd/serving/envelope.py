@@ -15,11 +15,15 @@ REMEDIES: Mapping[Code, str] = {
     Code.PERMISSION_DENIED: "ask the operator to allow it",
     Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
     Code.CANCELLED: "call again if the answer is still wanted",
+    Code.RATE_LIMITED: "try again after detail.retry_after_ms",
     Code.OVERLOADED: "try again after detail.retry_after_ms",
     Code.TOOL_ERROR: "read the message; the tool itself refused or failed",
     Code.INVALID_RESULT: "report it to the plugin's author; the tool did run",
     Code.INTERNAL: "report it to the operator with the request_id",
 }
+
+#: Nothing happened, and later it may.
+RETRYABLE = frozenset({Code.OVERLOADED, Code.UNAVAILABLE, Code.RATE_LIMITED})
 
 
 def envelope(course: Course, outcome: Outcome, now: float) -> Result:
@@ -43,7 +47,7 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         attempts=course.attempts,
         duration_ms=(now - course.started) * 1000,
         queued_ms=course.queued_s * 1000,
-        retryable=outcome.retryable or outcome.code in (Code.OVERLOADED, Code.UNAVAILABLE),
+        retryable=outcome.retryable or outcome.code in RETRYABLE,
         effect=effect_of(
             outcome.code,
             definition.side_effects if definition is not None else "none",

@@ -335,7 +335,7 @@ def test_what_never_entered_its_runtime_has_no_effect(code: Code, side_effects: 
 
 def test_every_code_but_ok_has_a_remedy_or_gets_one_from_its_stage() -> None:
     from_their_stage = {
-        Code.OK, Code.CONFIRMATION_REQUIRED, Code.CIRCUIT_OPEN, Code.RATE_LIMITED, Code.SANDBOX_KILLED,
+        Code.OK, Code.CONFIRMATION_REQUIRED, Code.CIRCUIT_OPEN, Code.SANDBOX_KILLED,
         Code.DEPENDENCY_FAILED,
     }  # fmt: skip
     assert set(REMEDIES) == set(Code) - from_their_stage
