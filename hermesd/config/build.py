@@ -22,7 +22,7 @@ from hermesd.config.kind import KeyFault
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions, build_permissions
 from hermesd.errors import Rejection
-from hermesd.model.rate import Bound
+from hermesd.model.rate import Bound, read_rate
 
 Tree = Mapping[str, Any]
 
@@ -95,7 +95,7 @@ def _plugins(tree: Tree) -> Plugins:
     values["untrusted"] = {
         name: _trust(UntrustedEntry, entry) for name, entry in tree.get("untrusted", {}).items()
     }
-    values["limits"] = {name: Bound(**entry) for name, entry in tree["limits"].items()}
+    values["limits"] = {name: _bound(entry) for name, entry in tree["limits"].items()}
     values["settings"] = {name: entry or {} for name, entry in tree["settings"].items()}
     return Plugins(**values)
 
@@ -105,6 +105,11 @@ def _trust(kind: type[Any], entry: Tree) -> Any:
     grant = cast("Mapping[str, object] | None", given.get("grant"))
     permissions: Permissions | None = build_permissions(grant) if grant is not None else None
     return kind(**given | {"grant": permissions})
+
+
+def _bound(entry: Tree) -> Bound:
+    rate = entry["rate"]
+    return Bound(entry["max_concurrency"], None if rate is None else read_rate(rate))
 
 
 def _defaults(tree: Tree) -> Defaults:

@@ -14,7 +14,7 @@ from typing import Protocol
 from hermesd.config.interpolation import Expanded
 from hermesd.config.permission import permission_faults
 from hermesd.config.scalar import AmbiguousScalar, resolve
-from hermesd.model.rate import rate_fault, read_rate
+from hermesd.model.rate import rate_fault
 
 PathParts = tuple[str | int, ...]
 
@@ -314,19 +314,21 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many calls may begin in a span of time, as a tool's `rate_limit` says it."""
+    """How many calls may begin in a span of time, as a tool's `rate_limit` says it; a number: in a second."""
 
-    label: str = "mapping such as {calls: 10, per_s: 1}"
+    label: str = "number of calls a second, or mapping such as {calls: 10, per_s: 1}"
 
     def read(self, value: object, at: At) -> object:
         raw = settled(value)
+        if isinstance(raw, int) and not isinstance(raw, bool):
+            raw = {"calls": raw}
         if not isinstance(raw, Mapping):
             at.expected(self.label, value)
             return None
         if (fault := rate_fault(raw)) is not None:
             at.wrong(fault, f"write a {self.label}")
             return None
-        return read_rate(raw)
+        return {"calls": raw["calls"], "per_s": raw.get("per_s", 1)}
 
 
 @dataclass(frozen=True, slots=True)

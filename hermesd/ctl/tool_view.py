@@ -110,6 +110,11 @@ def show_definition(screen: Screen, tool: tool_pb2.Tool) -> None:
         screen.line(f"returns          {tool.returns_json}")
 
 
+def _rate(tool: tool_pb2.Tool) -> str:
+    rate = tool.rate_limit
+    return f"{rate.calls} calls every {rate.per_s:g} s" if tool.HasField("rate_limit") else ""
+
+
 def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
     traits = [word for word in ("idempotent", "retryable") if getattr(tool, word)]
     return [
@@ -120,6 +125,7 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("side effects", ", ".join([tool.side_effects, *traits])),
         ("timeout", f"{tool.timeout_ms} ms" if tool.HasField("timeout_ms") else tool.timeout_class),
         ("at once", str(tool.max_concurrency) if tool.HasField("max_concurrency") else ""),
+        ("rate", _rate(tool)),
         ("depends on", ", ".join(tool.depends_on)),
         ("tags", ", ".join(tool.tags)),
         ("tokens", f"about {tool.tokens}"),

@@ -22,6 +22,7 @@ from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import Rejection
 from hermesd.model.status import PluginStatus
 from hermesd.reload.reloader import Reloader
+from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
 from hermesd.serving.registry import Registry
 from hermesd.store.grants import GrantStore
@@ -45,6 +46,7 @@ class Inspection:
         reloader: Reloader,
         registry: Registry,
         flights: Flights,
+        dispatcher: Dispatcher,
         calls: CallListener,
         grants: GrantStore,
         plugin_log: PluginLog,
@@ -62,6 +64,7 @@ class Inspection:
         self._reloader = reloader
         self._registry = registry
         self._flights = flights
+        self._dispatcher = dispatcher
         self._calls = calls
         self._grants = grants
         self._plugin_log = plugin_log
@@ -120,7 +123,12 @@ class Inspection:
             },
             "tools": dict(states),
             "plugins": plugins,
-            "calls": {"inflight": len(self._flights), "total": self._calls.total},
+            "calls": {
+                "inflight": len(self._flights),
+                "total": self._calls.total,
+                "waiting": self._dispatcher.waiting(),
+            },
+            "crowded": [asdict(each) for each in self._dispatcher.crowded()],
             "processes": [asdict(each) for each in figures],
             "warnings": self._warnings(plugins),
             "threads": dict(Counter(_thread_group(each.name) for each in threading.enumerate())),

@@ -102,6 +102,7 @@ class Daemon:
         self._dispatcher = Dispatcher(
             self._registry, self._flights, call_policy(configuration), self._calls, clock
         )
+        self._metrics.set_waiting(self._dispatcher.waiting)
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -209,6 +210,7 @@ class Daemon:
             reloader=reloader,
             registry=self._registry,
             flights=self._flights,
+            dispatcher=self._dispatcher,
             calls=self._calls,
             grants=self._grants,
             plugin_log=self._plugin_log,

@@ -132,15 +132,15 @@ class Admission:
                 del known[name]
 
     def waiting(self) -> int:
-        """How many calls wait for a place."""
-        return sum(gate.waiting for _, gate in self._gates.values())
+        """How many calls wait for a place. The one method that other threads may call."""
+        return sum(gate.waiting for _, gate in list(self._gates.values()))
 
     def crowded(self) -> list[Crowd]:
-        """The limits that are reached now, or that calls wait behind."""
+        """The limits that are reached now."""
         crowds = [
             Crowd("tool", name, gate.running, gate.places, gate.waiting)
             for name, (_, gate) in self._gates.items()
-            if gate.waiting or gate.running >= gate.places
+            if gate.running >= gate.places
         ]
         crowds.extend(
             Crowd("plugin", name, pool.running, pool.places, _behind(pool))

@@ -22,7 +22,7 @@ REMEDIES: Mapping[Code, str] = {
     Code.INTERNAL: "report it to the operator with the request_id",
 }
 
-#: Nothing happened, and later it may.
+#: Where nothing has happened, trying again later may help.
 RETRYABLE = frozenset({Code.OVERLOADED, Code.UNAVAILABLE, Code.RATE_LIMITED})
 
 
@@ -30,6 +30,8 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     """The answer of a call that ends at `now` (monotonic seconds) with `outcome`."""
     request, entry = course.request, course.entry
     definition = entry.definition if entry is not None else None
+    side_effects = definition.side_effects if definition is not None else "none"
+    effect = effect_of(outcome.code, side_effects, entered=course.entered, stated=outcome.effect)
     detail = dict(outcome.detail)
     if course.coerced:
         detail["coerced"] = list(course.coerced)
@@ -47,12 +49,7 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         attempts=course.attempts,
         duration_ms=(now - course.started) * 1000,
         queued_ms=course.queued_s * 1000,
-        retryable=outcome.retryable or outcome.code in RETRYABLE,
-        effect=effect_of(
-            outcome.code,
-            definition.side_effects if definition is not None else "none",
-            entered=course.entered,
-            stated=outcome.effect,
-        ),
+        retryable=outcome.retryable or (outcome.code in RETRYABLE and effect == "none"),
+        effect=effect,
         detail=detail,
     )

@@ -45,6 +45,9 @@ def test_a_bare_name_is_enough() -> None:
         ({"timeout_ms": True}, "timeout_ms: expected int, got bool"),
         ({"timeout_ms": "5"}, "timeout_ms: expected int, got str"),
         ({"max_concurrency": -1}, "max_concurrency: must be at least 1"),
+        ({"rate_limit": {"calls": 0}}, "rate_limit: calls must be a whole number"),
+        ({"rate_limit": {"calls": 1, "per": 2}}, "rate_limit: unknown key 'per'"),
+        ({"rate_limit": 3}, "rate_limit: expected dict"),
         ({"tags": "a"}, "tags: expected list"),
         ({"enabled": "yes"}, "enabled: expected bool"),
         ({"parameters": {"type": "strnig"}}, "parameters"),
@@ -87,6 +90,7 @@ OTHER: dict[str, object] = {
     "parameter_guide": {"a": "b"},
     "examples": [{"user_says": "s", "arguments": {}}], "returns": {"type": "string"}, "side_effects": "none",
     "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
+    "rate_limit": {"calls": 3},
     "depends_on": ["a.b_c"], "enabled": False, "coerce": False,
     "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
 }  # fmt: skip

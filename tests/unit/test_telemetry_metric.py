@@ -88,3 +88,10 @@ def test_two_daemons_fit_in_one_process() -> None:
     first, second = Metrics(), Metrics()
     first.set_generation(1)
     assert _value(second, "hermesd_generation") == 0
+
+
+@pytest.mark.promise("ADM-7")
+def test_how_many_calls_wait_is_asked_when_the_metrics_are() -> None:
+    metrics, waiting = Metrics(), [3, 5]
+    metrics.set_waiting(lambda: waiting.pop(0))
+    assert [_value(metrics, "hermesd_calls_waiting") for _ in range(2)] == [3, 5]
