@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from hermesd.model.value import value
+
 Effect = Literal["none", "done", "unknown"]
 SideEffects = Literal["none", "read", "write", "destructive"]
 
@@ -57,7 +59,7 @@ class Caller:
         return caller
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallRequest:
     """What a caller asks for. `deadline` is monotonic seconds, already less the edge's reserve."""
 
@@ -75,7 +77,7 @@ class CallRequest:
     confirmation_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outcome:
     """What a runtime answers for one invocation.
 
@@ -91,7 +93,7 @@ class Outcome:
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Result:
     """The envelope: the same for every tool, whatever ran it. Durations are milliseconds."""
 

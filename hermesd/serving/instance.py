@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
 from hermesd.clock import Clock
 from hermesd.model.definition import Parsed
@@ -58,8 +59,8 @@ class Instance:
         self._clock = clock
         self._idle = asyncio.Event()
         self._idle.set()
-        self._since = clock.now()
-        self._reason = (runtime.unavailable() or ("",))[0]
+        self._refusal = runtime.unavailable()
+        self._standing = _standing(self._refusal, clock.now())
 
     def lease(self) -> Lease:
         """Hold the instance for the length of one call, which is a `with` block."""
@@ -72,7 +73,14 @@ class Instance:
     def standing(self) -> Standing:
         """Ready, or unavailable with the runtime's own reason; `since` is when that was first seen."""
         refusal = self.runtime.unavailable()
-        reason, remedy = refusal or ("", "")
-        if reason != self._reason:
-            self._reason, self._since = reason, self._clock.now()
-        return Standing(State.UNAVAILABLE if refusal else State.READY, self._since, reason, remedy)
+        if refusal != self._refusal:
+            same = refusal is not None and refusal[0] == self._standing.reason
+            self._refusal = refusal
+            self._standing = _standing(refusal, self._standing.since if same else self._clock.now())
+        return self._standing
+
+
+def _standing(refusal: tuple[str, str] | None, since: datetime) -> Standing:
+    if refusal is None:
+        return Standing(State.READY, since)
+    return Standing(State.UNAVAILABLE, since, *refusal)
