@@ -16,7 +16,7 @@ def parse_arguments(text: str) -> Mapping[str, object]:
     """The arguments of `arguments_json`. Refused: INVALID_ARGUMENT with the fault."""
     try:
         arguments = _decode(text or "{}")
-        if text.count("{") + text.count("[") > MAX_DEPTH:  # or it cannot be that deep
+        if text.count("{") + text.count("[") > MAX_DEPTH:  # with fewer it cannot be too deep
             depth_fault(arguments)
         if "\\u" in text:  # an escape is the one way in which half a character can come
             json.dumps(arguments, ensure_ascii=False).encode()
