@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesd.access.identity import Identities
 from hermesd.clock import SystemClock
 from hermesd.errors import (
     AlreadyExistsError,
@@ -68,6 +69,8 @@ class Change:
     kind: str
     name: str
     generation: int
+    roles: tuple[str, ...] | None = ()
+    roles_before: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True)
@@ -367,6 +370,7 @@ class Daemon:
         self.events = History()
         self.address = address
         admin = self.administration
+        self.identities = Identities(SystemClock())
         backend = Backend(
             self.calls,
             self.registry,
@@ -375,6 +379,8 @@ class Daemon:
             inspection=admin,
             lifecycle=admin,
             decisions=admin,
+            identities=self.identities,
+            agents=admin,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 

@@ -12,7 +12,7 @@ from hermesd.config.fault import Place
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions
 from hermesd.errors import Rejection
-from hermesd.model.rate import Bound
+from hermesd.model.rate import Bound, RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,26 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM. `cert` and `key` stand together; with `client_ca` every client needs a certificate."""
+
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """Where the daemon listens. `listen` holds `unix:/absolute/path`; () means: see places.listen_address.
 
+    `agents_listen` holds `unix:/absolute/path` and HOST:PORT; without `tls.cert` on loopback only.
     `http` is HOST:PORT on loopback, or "" for off.
     """
 
     listen: tuple[str, ...] = ()
     socket_group: str = ""
+    agents_listen: tuple[str, ...] = ()
+    tls: Tls = field(default_factory=Tls)
     http: str = ""
     limits: Limits = field(default_factory=Limits)
     drain_timeout_s: float = 30
@@ -101,6 +113,28 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolRights:
+    """Globs of tool names in which `*` crosses dots; deny wins, and without `allow` there is no tool."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """One agent. `token_sha256` "": only a certificate shows who it is. `expires` is ISO 8601 in UTC."""
+
+    token_sha256: str = field(default="", repr=False)
+    roles: tuple[str, ...] = ("agent",)
+    tools: ToolRights = field(default_factory=ToolRights)
+    ceiling: Literal["none", "read", "write", "destructive"] = "write"
+    self_confirm: bool = False
+    max_concurrency: int | None = None
+    rate: RateLimit | None = None
+    expires: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """`log_dir` None: `logs` in the data dir. `metrics_open` loopback: /metrics needs no identity there."""
 
@@ -130,6 +164,7 @@ class Configuration:
     plugins: Plugins
     defaults: Defaults
     telemetry: Telemetry
+    agents: Mapping[str, AgentEntry]
     secrets: Mapping[str, str] = field(repr=False)
     warnings: tuple[Rejection, ...]
     digest: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermesd.config.agent import AGENTS, LISTENING
 from hermesd.config.key import Key, Table
 from hermesd.config.kind import (
     DIGEST,
@@ -63,6 +64,7 @@ _SERVER = (
         "The group that may use the socket; empty: the daemon's user alone.",
         "",
     ),
+    *LISTENING,
     Key(
         "server.http",
         LoopbackAddress(),
@@ -357,4 +359,4 @@ _REST = (
     ),
 )
 
-TABLE = Table((*_SERVER, *_PLUGINS, *_DEFAULTS, *_REST, *LATER))
+TABLE = Table((*_SERVER, *AGENTS, *_PLUGINS, *_DEFAULTS, *_REST, *LATER))

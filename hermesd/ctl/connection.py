@@ -75,13 +75,15 @@ def names(ctx: click.Context, kind: Literal["tools", "plugins"], timeout_s: floa
 
 
 def _client(flags: Flags, timeout_s: float | None = None) -> Client:
-    from hermesd.client import Client  # noqa: PLC0415 - see above
+    from hermesd.client import Client, Tls  # noqa: PLC0415 - see above
 
     token = _token(flags.token_file) if flags.token_file else None
+    files = (flags.ca_file, flags.cert_file, flags.key_file)
+    tls = Tls(*files) if any(files) else None
     try:
         if timeout_s is not None:
-            return Client(flags.address, token=token, timeout_s=timeout_s)
-        return Client(flags.address, token=token)
+            return Client(flags.address, token=token, tls=tls, timeout_s=timeout_s)
+        return Client(flags.address, token=token, tls=tls)
     except InvalidRequestError as error:
         raise click.UsageError(f"{error.message}; {error.remedy}") from None
 

@@ -12,10 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesd.access.identity import Identities
 from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
+from hermesd.daemon.agent import Agents
+from hermesd.daemon.audit import Audit
 from hermesd.daemon.decision import Decisions
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
@@ -32,6 +35,7 @@ from hermesd.reload.preparation import Preparer
 from hermesd.reload.reading import SourceReading
 from hermesd.reload.reloader import Reloader
 from hermesd.rpc.server import Backend, Limits, RpcServer
+from hermesd.rpc.tls import TlsFiles
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
@@ -98,7 +102,9 @@ class Daemon:
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
         self._flights = Flights()
-        self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._audit = Audit(self._events, self._metrics, clock)
+        self._identities = Identities(clock)
+        self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
         self._dispatcher = Dispatcher(
             self._registry, self._flights, call_policy(configuration), self._calls, clock
         )
@@ -106,6 +112,7 @@ class Daemon:
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
+        self._agents = self._make_agents()
         self._watch = SourceWatch(
             lambda: self._configuration,
             candidates=candidates,
@@ -166,6 +173,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -220,9 +228,23 @@ class Daemon:
             executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
+            agents_addresses=lambda: self._rpc.agents_addresses if self._rpc is not None else (),
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
+        )
+
+    def _make_agents(self) -> Agents:
+        return Agents(
+            identities=self._identities,
+            grants=self._grants,
+            flights=self._flights,
+            registry=self._registry,
+            events=self._events,
+            executor=self._desk,
+            clock=self._clock,
+            configuration=self._boot,
+            rights_changed=self._tell_streams,
         )
 
     def _decisions(self, reloader: Reloader) -> Decisions:
@@ -251,13 +273,21 @@ class Daemon:
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
+                identities=self._identities,
+                agents=self._agents,
             ),
             addresses=self._addresses,
+            agents=self._boot.server.agents_listen,
+            tls=_tls_files(self._boot),
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
-            denied=self._metrics.denied,
+            denied=self._audit.denied,
         )
+
+    def _tell_streams(self) -> None:
+        if self._rpc is not None:
+            self._rpc.rights_changed()
 
     async def _start_http(self, tasks: asyncio.TaskGroup, inspection: Inspection) -> HttpServer | None:
         if not self._boot.server.http:
@@ -373,6 +403,7 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        self._agents.configure(plan.configuration)
         self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
@@ -424,6 +455,11 @@ class Daemon:
         self._events.emit(
             "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
         )
+
+
+def _tls_files(configuration: Configuration) -> TlsFiles | None:
+    tls = configuration.server.tls
+    return None if tls.cert is None or tls.key is None else TlsFiles(tls.cert, tls.key, tls.client_ca)
 
 
 def _catch(handlers: Mapping[int, Callable[[], object]]) -> Callable[[], None]:

@@ -17,6 +17,8 @@ from hermesd.model.rate import RateLimit, rate_fault, read_rate
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+ROLE = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
+ROLE_FORM = "a lower-case letter, then up to 39 lower-case letters, digits, '_' or '-'"
 #: Of a whole definition as JSON: lists of tools carry many.
 MAX_DEFINITION_CHARS = 128 * 1024
 EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -33,7 +35,6 @@ DEFERRED_FIELDS = frozenset(
         "retry",
         "circuit_breaker",
         "fallback",
-        "roles",
         "requires",
         "deprecated",
     }
@@ -71,6 +72,8 @@ class ToolDefinition:
     max_concurrency: int | None = None
     rate_limit: RateLimit | None = None
     depends_on: tuple[str, ...] = ()
+    #: Agents see and call the tool only with one of these; (): whatever their roles.
+    roles: tuple[str, ...] = ()
     enabled: bool = True
     coerce: bool = True
     correct: tuple[Mapping[str, object], ...] = ()
@@ -102,7 +105,7 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
-    "max_concurrency", "depends_on", "enabled", "coerce", "correct", "deferred",
+    "max_concurrency", "depends_on", "roles", "enabled", "coerce", "correct", "deferred",
 )  # fmt: skip
 
 
@@ -200,11 +203,19 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     domain = raw.get("domain")
     if isinstance(domain, str) and domain != domain_of(name):
         faults.append(f"domain: {domain!r} is not the part of the name before its first dot")
+    if (fault := _roles_fault(raw.get("roles"))) is not None:
+        faults.append(f"roles: {fault}")
     timeouts = raw.get("timeout_class")
     if isinstance(timeouts, str) and timeouts not in ("", *TIMEOUT_CLASSES):
         near = nearest(timeouts, TIMEOUT_CLASSES, 1)
         meant = f", did you mean {near[0]!r}?" if near else f" of {', '.join(TIMEOUT_CLASSES)}"
         faults.append(f"timeout_class: {timeouts!r} is none{meant}")
+    faults.extend(_limit_faults(raw))
+    return faults
+
+
+def _limit_faults(raw: Mapping[str, object]) -> list[str]:
+    faults = []
     for key in ("timeout_ms", "max_concurrency"):
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
@@ -213,6 +224,15 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     if isinstance(rate, dict) and (fault := rate_fault(rate)) is not None:
         faults.append(f"rate_limit: {fault}")
     return faults
+
+
+def _roles_fault(roles: object) -> str | None:
+    if not isinstance(roles, list | tuple):
+        return None
+    if not roles:
+        return "is empty; leave it out to let agents of every role call it, or name roles"
+    wrong = next((each for each in roles if not isinstance(each, str) or ROLE.match(each) is None), None)
+    return None if wrong is None else f"{wrong!r} is no role: {ROLE_FORM}"
 
 
 def _example_faults(raw: Mapping[str, object], schema: Schema) -> list[str]:
@@ -234,7 +254,7 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
         for key, value in raw.items()
         if value is not None and key in ToolDefinition.__dataclass_fields__
     }
-    for key in ("tags", "depends_on"):
+    for key in ("tags", "depends_on", "roles"):
         if key in given:
             given[key] = tuple(str(each) for each in cast("list[object]", given[key]))
     given["examples"] = tuple(

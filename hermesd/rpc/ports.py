@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hermesd.config.effective import EffectiveValue
-from hermesd.model.call import Caller, CallRequest, Result
+from hermesd.model.call import Caller, CallRequest, Result, Rights
 from hermesd.model.definition import ToolDefinition
-from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing
+from hermesd.model.status import AgentStatus, HistoryEntry, PluginStatus, ReloadReport, Standing
 from hermesd.telemetry.event import Event
 from hermesd.telemetry.plugin_log import PluginLogLine
 
@@ -50,6 +50,33 @@ class Catalogue(Protocol):
     def find(self, name: str) -> Entry | None: ...
 
 
+class Identities(Protocol):
+    """Who may call, at this moment."""
+
+    def of_token(self, token: str) -> Caller:
+        """Whose token it is. UnauthenticatedError."""
+
+    def of_certificate(self, name: str) -> Caller | None:
+        """The agent of that name; None when there is none. UnauthenticatedError when it has expired."""
+
+    def is_current(self, caller: Caller) -> bool:
+        """Whether this very caller, as it was identified, still has its rights."""
+
+
+class Agents(Protocol):
+    """What the operator decides about agents.
+
+    PreconditionError where the configuration file decides, AlreadyExistsError, NotFoundError.
+    """
+
+    def known(self) -> Sequence[AgentStatus]: ...
+    async def add(self, name: str, rights: Rights, caller: Caller) -> tuple[AgentStatus, str]:
+        """The agent, and its token, which nobody can read again."""
+
+    async def rotate(self, name: str, caller: Caller) -> tuple[AgentStatus, str]: ...
+    async def revoke(self, name: str, caller: Caller) -> None: ...
+
+
 class Watchable(Protocol[ItemT_co]):
     """A numbered history that can be followed."""
 
@@ -70,6 +97,13 @@ class ToolChange(Protocol):
     def name(self) -> str: ...
     @property
     def generation(self) -> int: ...
+    @property
+    def roles(self) -> Sequence[str] | None:
+        """For agents of which roles it is there now, () for all; None: it is gone."""
+
+    @property
+    def roles_before(self) -> Sequence[str] | None:
+        """The same before the change; None: it was not there."""
 
 
 class Registry(Watchable[ToolChange], Protocol):

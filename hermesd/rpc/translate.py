@@ -162,6 +162,7 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         retryable=definition.retryable,
         timeout_class=definition.timeout_class,
         depends_on=definition.depends_on,
+        roles=definition.roles,
         enabled=definition.enabled,
         coerce=definition.coerce,
         digest=definition.digest,

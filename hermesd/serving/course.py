@@ -39,3 +39,5 @@ class Course:
     arguments: Mapping[str, object] = field(default_factory=dict)
     arguments_json: str = ""
     coerced: tuple[dict[str, object], ...] = ()
+    #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
+    denied: str = ""

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from hermesd.access.identity import token_sha256
+from hermesd.client import Client
 from tests.harness import Daemon, Home, eventually
 
 CODE = """
@@ -102,3 +104,68 @@ def test_rates_of_a_tool_and_of_a_plugin(home: Home, daemon: Daemon) -> None:
         second = client.call_tool("slow.answer_soon", {})
         assert (str(second.code), second.detail["reason"]) == ("RATE_LIMITED", "rate of the plugin")
     assert "2 calls every 1 s" in daemon.ctl("tools", "show", "slow.now_and_then").stdout
+
+
+def agents(home: Home, **of_noisy: object) -> None:
+    """Two agents that may call everything, and a tool with one place."""
+    rights = {"tools": {"allow": ["*"]}}
+    home.configure(
+        {
+            "server": {"agents_listen": [f"unix:{home.path}/a"]},
+            "defaults": {"queue_ms": 15_000, "max_concurrency": 1},
+            "agents": {
+                "noisy": {"token_sha256": token_sha256("noisy"), **rights, **of_noisy},
+                "quiet": {"token_sha256": token_sha256("quiet"), **rights},
+            },
+        },
+        trusted={"slow": {"follow": True}},
+        watch=False,
+    )
+
+
+@pytest.fixture
+def shared(home: Home, serve: Callable[..., Daemon]) -> Daemon:
+    home.plugin("slow", CODE)
+    agents(home)
+    return serve()
+
+
+def wait_as(home: Home, agent: str, seconds: float) -> str:
+    with Client(f"unix:{home.path}/a", token=agent) as client:
+        return str(client.call_tool("slow.wait_long", {"seconds": seconds}).code)
+
+
+@pytest.mark.promise("ADM-1")
+def test_an_agent_that_floods_a_tool_delays_another_by_one_turn(home: Home, shared: Daemon) -> None:
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        flood = [pool.submit(wait_as, home, "noisy", 0.4) for _ in range(8)]
+        eventually(lambda: shared.status().calls.waiting == 7, what="the flood")
+        began = time.monotonic()
+        assert wait_as(home, "quiet", 0.0) == "OK"
+        assert time.monotonic() - began < 1.5, "after all of the flood it would be 3 s"
+        assert [each.result() for each in flood] == ["OK"] * 8
+
+
+@pytest.mark.promise("ADM-2")
+@pytest.mark.promise("ADM-4")
+@pytest.mark.promise("ADM-5")
+def test_an_agents_own_limits_bind_nobody_else(home: Home, shared: Daemon) -> None:
+    agents(home, max_concurrency=1, rate={"calls": 2, "per_s": 3600})
+    assert not shared.reload().rejected
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(wait_as, home, "noisy", 1.0)
+        eventually(lambda: {each.scope for each in shared.status().crowded} == {"tool", "agent"})
+        with Client(f"unix:{home.path}/a", token="noisy") as client:
+            refused = client.call_tool("slow.answer_soon", {}, timeout_ms=100)
+            assert str(refused.code) == "TIMEOUT", "it waits for the agent's one place, not for the tool's"
+            assert (refused.effect, refused.attempts) == ("none", 0)
+        with Client(f"unix:{home.path}/a", token="quiet") as client:
+            assert client.call_tool("slow.answer_soon", {}).ok
+        assert first.result() == "OK"
+    assert wait_as(home, "noisy", 0.0) == "OK", "what was refused used up no rate"
+    assert wait_as(home, "noisy", 0.0) == "RATE_LIMITED"
+    assert wait_as(home, "quiet", 0.0) == "OK"
+    assert shared.call("slow.answer_soon") == "here"
+    agents(home)
+    shared.reload()
+    assert wait_as(home, "noisy", 0.0) == "OK"

@@ -69,7 +69,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("field", sorted(DEFERRED_FIELDS))
 def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
-    shapes: dict[str, object] = {"confirm": "operator", "roles": [], "requires": []}
+    shapes: dict[str, object] = {"confirm": "operator", "requires": []}
     parsed = parse_definition(
         {"name": "orders.query_status", "description": "d", field: shapes.get(field, {"a": 1})},
         plugin="orders",
@@ -91,7 +91,7 @@ OTHER: dict[str, object] = {
     "examples": [{"user_says": "s", "arguments": {}}], "returns": {"type": "string"}, "side_effects": "none",
     "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
     "rate_limit": {"calls": 3},
-    "depends_on": ["a.b_c"], "enabled": False, "coerce": False,
+    "depends_on": ["a.b_c"], "roles": ["clerk"], "enabled": False, "coerce": False,
     "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
 }  # fmt: skip
 

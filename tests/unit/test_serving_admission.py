@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from hermesd.model.call import Caller, Code, Outcome, Result
+from hermesd.model.call import Caller, Code, Outcome, Result, Rights
 from hermesd.model.rate import Bound, RateLimit
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.policy import CallPolicy
 from tests.core_doubles import Served, raw_tool, settle
 
-NOISY = Caller("noisy", "agent")
-QUIET = Caller("quiet", "agent")
+EVERYTHING = Rights(allow=("*",))
+NOISY = Caller("noisy", "agent", rights=EVERYTHING)
+QUIET = Caller("quiet", "agent", rights=EVERYTHING)
 ONE_A_MINUTE = RateLimit(1, 60.0)
 
 
@@ -58,15 +59,6 @@ class Callers:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-
-
-@pytest.fixture(autouse=True)
-def agents_may_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What agents may do is another test's matter."""
-    from hermesd.access import policy  # noqa: PLC0415 - the fixture's own
-    from hermesd.serving import dispatcher  # noqa: PLC0415 - likewise
-
-    monkeypatch.setattr(dispatcher, "decide", lambda caller, action, tool="": policy.ALLOWED)
 
 
 @pytest.mark.promise("ADM-1")

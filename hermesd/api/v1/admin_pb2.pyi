@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from hermesd.api.v1 import agent_pb2 as _agent_pb2
 from hermesd.api.v1 import tool_pb2 as _tool_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -79,7 +80,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses", "crowded")
+    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses", "crowded", "agents_addresses")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +113,7 @@ class GetStatusResponse(_message.Message):
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     CROWDED_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     version: str
     state: str
     pid: int
@@ -130,7 +132,8 @@ class GetStatusResponse(_message.Message):
     threads: _containers.ScalarMap[str, int]
     addresses: _containers.RepeatedScalarFieldContainer[str]
     crowded: _containers.RepeatedCompositeFieldContainer[Crowd]
-    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ..., crowded: _Optional[_Iterable[_Union[Crowd, _Mapping]]] = ...) -> None: ...
+    agents_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ..., crowded: _Optional[_Iterable[_Union[Crowd, _Mapping]]] = ..., agents_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Crowd(_message.Message):
     __slots__ = ("scope", "name", "running", "places", "waiting")

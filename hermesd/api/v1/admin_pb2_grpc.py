@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from hermesd.api.v1 import admin_pb2 as hermesd_dot_api_dot_v1_dot_admin__pb2
+from hermesd.api.v1 import agent_pb2 as hermesd_dot_api_dot_v1_dot_agent__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -120,6 +121,26 @@ class AdminServiceStub:
                 '/hermesd.api.v1.AdminService/SetTool',
                 request_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+                _registered_method=True)
+        self.ListAgents = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ListAgents',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.FromString,
+                _registered_method=True)
+        self.AddAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/AddAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.FromString,
+                _registered_method=True)
+        self.RotateAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/RotateAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.FromString,
+                _registered_method=True)
+        self.RevokeAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/RevokeAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
                 _registered_method=True)
 
 
@@ -249,6 +270,35 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAgents(self, request, context):
+        """One page of the agents, in name order: those of the configuration and those made by AddAgent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddAgent(self, request, context):
+        """Makes an agent and its token. ALREADY_EXISTS when there is one of that name; FAILED_PRECONDITION when the
+        configuration file names it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RotateAgent(self, request, context):
+        """Gives an agent a new token. The old one is refused from then on, its streams and calls end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeAgent(self, request, context):
+        """Removes an agent. Its streams and calls end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -336,6 +386,26 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.SetTool,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.SerializeToString,
+            ),
+            'ListAgents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgents,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.SerializeToString,
+            ),
+            'AddAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.SerializeToString,
+            ),
+            'RotateAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.SerializeToString,
+            ),
+            'RevokeAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -799,6 +869,114 @@ class AdminService:
             '/hermesd.api.v1.AdminService/SetTool',
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAgents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ListAgents',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/AddAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/RotateAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/RevokeAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
             options,
             channel_credentials,
             insecure,
