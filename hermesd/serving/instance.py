@@ -22,12 +22,13 @@ class Lease:
 
     def __enter__(self) -> None:
         self._instance.leases += 1
-        self._instance._idle.clear()
 
     def __exit__(self, *_: object) -> None:
-        self._instance.leases -= 1
-        if not self._instance.leases:
-            self._instance._idle.set()
+        instance = self._instance
+        instance.leases -= 1
+        if instance._idle is not None and not instance.leases:
+            instance._idle.set()
+            instance._idle = None
 
 
 class Instance:
@@ -57,8 +58,8 @@ class Instance:
         self.calls = calls
         self.leases = 0
         self._clock = clock
-        self._idle = asyncio.Event()
-        self._idle.set()
+        #: Made when somebody waits for it: each call would pay for its being cleared and set.
+        self._idle: asyncio.Event | None = None
         self._refusal = runtime.unavailable()
         self._standing = _standing(self._refusal, clock.now())
 
@@ -68,7 +69,9 @@ class Instance:
 
     async def idle(self) -> None:
         """Return when no call holds a lease."""
-        await self._idle.wait()
+        while self.leases:
+            idle = self._idle = self._idle or asyncio.Event()
+            await idle.wait()
 
     def standing(self) -> Standing:
         """Ready, or unavailable with the runtime's own reason; `since` is when that was first seen."""
