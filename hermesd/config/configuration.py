@@ -12,6 +12,7 @@ from hermesd.config.fault import Place
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions
 from hermesd.errors import Rejection
+from hermesd.model.rate import Bound, RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Plugins:
     trusted: Mapping[str, TrustEntry] = field(default_factory=dict)
     untrusted: Mapping[str, UntrustedEntry] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    limits: Mapping[str, Bound] = field(default_factory=dict)
     prepare_timeout_s: float = 30
     close_timeout_s: float = 5
     commit_window_s: float = 2
@@ -128,6 +130,8 @@ class Defaults:
     timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     max_timeout_ms: int = 300_000
     max_concurrency: int = 16
+    plugin_concurrency: int = 64
+    agent_concurrency: int = 64
     queue_ms: int = 1000
     confirmation_ttl_s: float = 600
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
@@ -152,6 +156,8 @@ class AgentEntry:
     tools: ToolRights = field(default_factory=ToolRights)
     ceiling: Literal["none", "read", "write", "destructive"] = "write"
     self_confirm: bool = False
+    max_concurrency: int | None = None
+    rate: RateLimit | None = None
     expires: str | None = None
 
 

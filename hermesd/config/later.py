@@ -245,7 +245,6 @@ _AGENTS = (
             "agents.*.provide.visible_to": (NAMES, "[]"),
         },
     ),
-    *_rows("rates of agents", {"agents.*.rate": (Anything(), "")}),
     *_rows("budgets of agents", {"agents.*.budget": (Anything(), "")}),
 )
 

@@ -16,6 +16,7 @@ from hermesd.config.kind import (
     LoopbackAddress,
     Number,
     Open,
+    Rate,
     Text,
     UnixAddress,
 )
@@ -173,6 +174,25 @@ _PLUGINS = (
         "live",
         "One plugin's settings, checked against its manifest's `settings` schema.",
         name_fault=plugin_name_fault,
+    ),
+    Key("plugins.limits", None, "live", "How much of the daemon a plugin may take, by name."),
+    Key("plugins.limits.*", None, "live", "One plugin's limits.", name_fault=plugin_name_fault),
+    Key(
+        "plugins.limits.*.max_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of the plugin's tools that run at once.",
+        None,
+        shown="`defaults.plugin_concurrency`, or what one of its tools says where that is more",
+    ),
+    Key(
+        "plugins.limits.*.rate",
+        Rate(),
+        "live",
+        "How many calls of the plugin's tools may begin: `calls` at once after a rest, and `calls` every "
+        "`per_s` seconds (1 when not said) in the long run.",
+        None,
+        shown="no limit",
     ),
     Key(
         "plugins.prepare_timeout_s",
@@ -379,6 +399,21 @@ _DEFAULTS = (
         "live",
         "Calls of one tool that run at once.",
         16,
+    ),
+    Key(
+        "defaults.plugin_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of one plugin's tools that run at once.",
+        64,
+    ),
+    Key(
+        "defaults.agent_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of one agent that run at once. What tools call on its behalf, and the operator's calls, are "
+        "not counted.",
+        64,
     ),
     Key(
         "defaults.queue_ms",

@@ -110,6 +110,7 @@ class Daemon:
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
         self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
         self._dispatcher = self._make_dispatcher()
+        self._metrics.set_waiting(self._dispatcher.waiting)
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -219,6 +220,7 @@ class Daemon:
             reloader=reloader,
             registry=self._registry,
             flights=self._flights,
+            dispatcher=self._dispatcher,
             calls=self._calls,
             confirmations=self._confirmations,
             circuits=self._circuits,

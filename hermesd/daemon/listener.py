@@ -11,6 +11,7 @@ from hermesd.daemon.audit import Audit
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Outcome, Result
 from hermesd.model.circuit import CircuitRule
+from hermesd.model.rate import Bound
 from hermesd.model.retry import RetryRule
 from hermesd.model.status import ReloadReport, State
 from hermesd.model.text import short
@@ -43,6 +44,10 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         max_concurrency=defaults.max_concurrency,
         retry=RetryRule(**asdict(defaults.retry)),
         circuit=CircuitRule(**asdict(defaults.circuit_breaker)),
+        plugin_concurrency=defaults.plugin_concurrency,
+        agent_concurrency=defaults.agent_concurrency,
+        plugins=configuration.plugins.limits,
+        agents={name: Bound(each.max_concurrency, each.rate) for name, each in configuration.agents.items()},
         queue_ms=defaults.queue_ms,
         confirmation_ttl_s=defaults.confirmation_ttl_s,
         # The envelope around the data needs room in the message too.

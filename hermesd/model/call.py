@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from hermesd.model.value import value
+
 Effect = Literal["none", "done", "unknown"]
 SideEffects = Literal["none", "read", "write", "destructive"]
 
@@ -80,7 +82,7 @@ class Caller:
         return caller
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallRequest:
     """What a caller asks for. `deadline` is monotonic seconds, already less the edge's reserve."""
 
@@ -100,7 +102,7 @@ class CallRequest:
     must_confirm: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outcome:
     """What a runtime answers for one invocation.
 
@@ -118,7 +120,7 @@ class Outcome:
     entered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Result:
     """The envelope: the same for every tool, whatever ran it. Durations are milliseconds."""
 

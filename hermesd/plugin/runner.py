@@ -223,9 +223,13 @@ class Runner:
 
     def _load(self, head: Head, body: bytes) -> None:
         plugin = Plugin(head, json.loads(body), self._log)
-        # A tool that says how many of its calls run at once has threads for them.
-        asked = (int(each.raw.get("max_concurrency") or 0) for each in plugin.tools.values())
-        self._max_threads = max(int(head["max_concurrency"]), *asked, 0) + 1
+        # As many as can ever run at once, so that no call waits here behind those of another tool: who waits,
+        # waits in the daemon's queue. A thread is only made when there is work for it.
+        least = int(head["max_concurrency"])
+        asked = (
+            int(each.raw.get("max_concurrency") or 0) for each in plugin.tools.values() if not each.is_async
+        )
+        self._max_threads = max(sum(max(each, least) for each in asked), least) + 1
         self._plugin = plugin
         gc.collect()
         gc.freeze()

@@ -178,6 +178,8 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         tool.timeout_ms = definition.timeout_ms
     if definition.max_concurrency is not None:
         tool.max_concurrency = definition.max_concurrency
+    if (rate := definition.rate_limit) is not None:
+        tool.rate_limit.CopyFrom(build(tool_pb2.RateLimit, calls=rate.calls, per_s=rate.per_s))
     return tool
 
 

@@ -77,8 +77,14 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
-        most = max((int(each.raw.get("max_concurrency") or 0) for each in tools), default=0)
-        self._pool.allow(max(spec.max_concurrency, most) + spec.max_stray_threads)
+        # As many as can ever run at once, so that no call waits here behind those of another tool: who waits,
+        # waits in the dispatcher's queue. A thread is only made when there is work for it.
+        most = sum(
+            max(int(each.raw.get("max_concurrency") or 0), spec.max_concurrency)
+            for each in tools
+            if not each.is_async
+        )
+        self._pool.allow(most + spec.max_stray_threads)
         places = {each.name: (each.file, each.line) for each in tools}
         return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 

@@ -19,7 +19,7 @@ from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
 from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
-from hermesd.serving.admission import Admission, Overloaded
+from hermesd.serving.admission import Admission, Crowd
 from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.attempts import Attempts
 from hermesd.serving.catalogue import Entry
@@ -72,14 +72,14 @@ class Dispatcher:
     ) -> None:
         self._registry = registry
         self._flights = flights
-        self.policy = policy
+        self._policy = policy
         self._observer = observer
         self._clock = clock
-        self._admission = Admission()
         self._confirmations = confirmations or Confirmations(clock)
         self._circuits = circuits or Circuits(registry, clock)
         self._attempts = attempts or Attempts(clock, observer.retried)
         self._fallbacks = Fallbacks(clock, self.call)
+        self._admission = Admission(policy, clock)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -120,6 +120,24 @@ class Dispatcher:
         flight.end(CANCELLED_BY_CALLER)
         return True
 
+    @property
+    def policy(self) -> CallPolicy:
+        """The operator's numbers; what is set holds for waiting calls too, at once."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: CallPolicy) -> None:
+        self._policy = policy
+        self._admission.resize(policy)
+
+    def waiting(self) -> int:
+        """How many calls wait for a place."""
+        return self._admission.waiting()
+
+    def crowded(self) -> list[Crowd]:
+        """The limits that are reached now."""
+        return self._admission.crowded()
+
     def forget_gone_tools(self) -> None:
         """Drop the queues and circuits of tools that left the catalogue."""
         self._admission.forget_all_but(self._registry.catalogue.tools)
@@ -133,7 +151,7 @@ class Dispatcher:
             self._authorise(course, entry)
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
-                self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
+                self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
             flight.instance = instance
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
@@ -212,33 +230,24 @@ class Dispatcher:
         )
 
     async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
-        set_deadline(course, entry, self.policy)
-        tool, deadline = course.request.tool, course.deadline
-        circuits = self._circuits
-        circuit = circuits.of(entry, self.policy)
+        set_deadline(course, entry, self._policy)
+        circuits, admission = self._circuits, self._admission
+        circuit = circuits.of(entry, self._policy)
         # Before the queue too: nobody waits for what is not called.
         if circuits.troubled and (refusal := circuits.refusal(circuit)) is not None:
             return await self._fallbacks.answer(course, entry, refusal)
-        gate = self._admission.gate(tool, self.policy.places(entry.definition))
-        began = self._clock.monotonic()
-        try:
-            await gate.enter(min(self.policy.queue_ms / 1000, max(0.0, deadline - began)))
-        except Overloaded as full:
-            course.queued_s = self._clock.monotonic() - began
-            if self._clock.monotonic() >= deadline:
+        gate, party = admission.gate(entry), admission.party(course.request)
+        if not admission.enter(gate, party):
+            try:
+                await admission.wait(gate, party, course)
+            except TimeoutError:
                 return self._timed_out(course)
-            raise Refused(
-                Code.OVERLOADED,
-                f"{tool} runs {gate.running} calls and {full}",
-                retry_after_ms=self.policy.queue_ms,
-            ) from None
         try:
-            course.queued_s = self._clock.monotonic() - began
             refusal = circuits.refusal(circuit) if circuits.troubled else None
             if refusal is None:
                 return await self._run(course, entry, instance, circuit)
         finally:
-            gate.leave()
+            gate.leave(party)
         return await self._fallbacks.answer(course, entry, refusal)
 
     async def _run(self, course: Course, entry: Entry, instance: Instance, circuit: Circuit) -> Outcome:
@@ -246,7 +255,7 @@ class Dispatcher:
         ticket, outcome = self._circuits.begin(circuit), None
         try:
             if definition.retryable:
-                rule = self.policy.retry.over(definition.retry)
+                rule = self._policy.retry.over(definition.retry)
                 attempt = partial(self._attempt, course, entry, instance)
                 outcome = await self._attempts.run(course, definition, rule, attempt)
             else:
@@ -287,7 +296,7 @@ class Dispatcher:
             return self._timed_out(course, began if course.attempt_s else course.started)
         if not outcome.entered:
             course.entered = entered
-        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
+        size, limit = _size(outcome.data_json), self._policy.max_result_bytes
         if size > limit:
             raise Refused(
                 Code.INVALID_RESULT,

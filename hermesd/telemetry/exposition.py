@@ -66,6 +66,9 @@ class Exposition(Collector):
             ("source",),
         )
         yield GaugeMetricFamily("hermesd_tool_inflight", "Calls that are going on.", value=tally.inflight)
+        yield GaugeMetricFamily(
+            "hermesd_calls_waiting", "Calls that wait for admission now.", value=tally.waiting()
+        )
         yield _histogram(
             "hermesd_queue_seconds", "Time that a call waited for admission.", [((), tally.queued)]
         )

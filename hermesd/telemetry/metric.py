@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ class Tally:
     calls: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     durations: dict[str, Distribution] = field(default_factory=dict)
     inflight: int = 0
+    #: Asked when the metrics are.
+    waiting: Callable[[], int] = lambda: 0
     queued: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
     denials: int = 0
     confirmations: Counter[str] = field(default_factory=Counter)
@@ -142,6 +145,10 @@ class Metrics:
         with self._lock:
             self._tally.reloads["ok" if ok else "rejected"] += 1
             self._tally.reload_ok = int(ok)
+
+    def set_waiting(self, waiting: Callable[[], int]) -> None:
+        """How many calls wait for admission is what this answers, on any thread."""
+        self._tally.waiting = waiting
 
     def set_generation(self, generation: int) -> None:
         """This generation serves now."""

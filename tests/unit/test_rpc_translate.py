@@ -11,6 +11,7 @@ from hermesd.api.v1 import admin_pb2, tool_pb2
 from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.rate import RateLimit
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc import translate
 from hermesd.rpc.call_events import CallEvent
@@ -50,12 +51,14 @@ def test_every_field_of_a_definition_arrives():
     definition = ToolDefinition(
         name="a.b_c", version="1.0.0", parameters={"type": "object"}, title="题", returns={"type": "integer"},
         timeout_ms=5, max_concurrency=2, tags=("x",), depends_on=("d",), parameter_guide={"p": "q"},
+        rate_limit=RateLimit(7, 2.5),
     )  # fmt: skip
     tool = message_of(
         translate.ToolMessages(), dataclasses.replace(tool_entry("a.b_c"), definition=definition)
     )
     assert (tool.title, tool.timeout_ms, tool.max_concurrency) == ("题", 5, 2)
     assert (tool.parameters_json, tool.returns_json) == ('{"type":"object"}', '{"type":"integer"}')
+    assert (tool.rate_limit.calls, tool.rate_limit.per_s) == (7, 2.5)
     assert (list(tool.tags), list(tool.depends_on), dict(tool.parameter_guide)) == (["x"], ["d"], {"p": "q"})
     assert tool.digest == definition.digest
     names = {each.name for each in dataclasses.fields(ToolDefinition)}
@@ -68,6 +71,7 @@ def test_absent_bounds_stay_absent():
     tool = message_of(translate.ToolMessages(), tool_entry("a.b_c"))
     assert not tool.HasField("timeout_ms")
     assert not tool.HasField("max_concurrency")
+    assert not tool.HasField("rate_limit")
 
 
 def test_a_changed_definition_or_state_is_seen_though_translations_are_kept():

@@ -69,7 +69,7 @@ async def test_progress_moves_nothing_beyond_the_ceiling_and_what_the_caller_gav
         more = {"deadline": made.clock.monotonic() + 0.45}
     result = await made.call(TOOL, **more)
     assert result.code is Code.TIMEOUT
-    assert 400 <= result.duration_ms
+    assert result.duration_ms >= 400
 
 
 async def test_a_runtime_is_told_how_far_the_deadline_may_move() -> None:

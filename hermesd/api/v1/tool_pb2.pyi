@@ -17,8 +17,16 @@ class ToolExample(_message.Message):
     arguments_json: str
     def __init__(self, user_says: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
+class RateLimit(_message.Message):
+    __slots__ = ("calls", "per_s")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    PER_S_FIELD_NUMBER: _ClassVar[int]
+    calls: int
+    per_s: float
+    def __init__(self, calls: _Optional[int] = ..., per_s: _Optional[float] = ...) -> None: ...
+
 class Tool(_message.Message):
-    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
+    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "rate_limit", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
     class ParameterGuideEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +56,7 @@ class Tool(_message.Message):
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     COERCE_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    RATE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +91,7 @@ class Tool(_message.Message):
     enabled: bool
     coerce: bool
     confirm: str
+    rate_limit: RateLimit
     roles: _containers.RepeatedScalarFieldContainer[str]
     state: str
     reason: str
@@ -94,7 +104,7 @@ class Tool(_message.Message):
     retry_json: str
     circuit_breaker_json: str
     fallback_json: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., rate_limit: _Optional[_Union[RateLimit, _Mapping]] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "include_unavailable", "source", "domain", "session_id")
