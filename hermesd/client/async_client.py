@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import grpc
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, output_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.client.address import choose_address
 from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
 from hermesd.client.request import (
@@ -73,11 +73,12 @@ class AsyncClient:
         timeout_s: float | None = None,
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
+        detach: bool = False,
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
         Sent at most once: tried again only when no connection was made. `timeout_ms` bounds the tool,
-        `timeout_s` the RPC.
+        `timeout_s` the RPC. `detach`: answered at once; `watch_call` gives the result.
         """
         request = call_request(
             name,
@@ -87,6 +88,7 @@ class AsyncClient:
             timeout_ms=timeout_ms,
             confirmation_token=confirmation_token,
             metadata=metadata,
+            detach=detach,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
         return CallResult(await self._write(self._tools.CallTool, request, deadline))
@@ -185,6 +187,41 @@ class AsyncClient:
             self._tools.CancelCall, tool_pb2.CancelCallRequest(request_id=request_id), self._timeout_s
         )
         return answer
+
+    def watch_call(
+        self, request_id: str, *, after_seq: int | None = None
+    ) -> AsyncIterator[tool_pb2.WatchCallResponse]:
+        """A detached call's progress and log lines: `started` first, `result` last, also when it has ended.
+
+        MissingError when there is none with that id, or it has expired.
+        """
+        request = tool_pb2.WatchCallRequest(request_id=request_id, after_seq=after_seq)
+        return self._stream(self._tools.WatchCall, request, None)
+
+    async def read_call_output(
+        self, request_id: str, *, offset: int = 0, part: str = ""
+    ) -> output_pb2.ReadCallOutputResponse:
+        """One page of a result that was cut; `call_output` goes through all pages.
+
+        `part`: data or content. MissingError when there is none, or it has expired.
+        """
+        answer: output_pb2.ReadCallOutputResponse = await self._read(
+            self._tools.ReadCallOutput,
+            output_pb2.ReadCallOutputRequest(request_id=request_id, offset=offset, part=part),
+            self._timeout_s,
+        )
+        return answer
+
+    async def call_output(self, request_id: str, *, part: str = "") -> str:
+        """The whole JSON text of a result that was cut, or of a detached call. MissingError."""
+        pages = []
+        offset = 0
+        while True:
+            page = await self.read_call_output(request_id, offset=offset, part=part)
+            pages.append(page.data)
+            offset = page.next_offset
+            if offset >= page.total:
+                return "".join(pages)
 
     async def get_status(self) -> admin_pb2.GetStatusResponse:
         """What the daemon is and does now."""

@@ -47,6 +47,7 @@ def call_request(
     timeout_ms: int | None = None,
     confirmation_token: str = "",
     metadata: Mapping[str, str] | None = None,
+    detach: bool = False,
 ) -> tool_pb2.CallToolRequest:
     """A call. `arguments` are Python values, or JSON text that is passed on as it is."""
     return tool_pb2.CallToolRequest(
@@ -57,6 +58,7 @@ def call_request(
         timeout_ms=timeout_ms,
         confirmation_token=confirmation_token,
         metadata=dict(metadata or {}),
+        detach=detach,
     )
 
 

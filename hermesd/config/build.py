@@ -13,6 +13,7 @@ from hermesd.config.configuration import (
     DescriptionChars,
     Limits,
     Plugins,
+    ResultLimits,
     Server,
     Telemetry,
     TrustEntry,
@@ -108,5 +109,6 @@ def _trust(kind: type[Any], entry: Tree) -> Any:
 def _defaults(tree: Tree) -> Defaults:
     values = _own(Defaults, tree)
     values["description_chars"] = DescriptionChars(**tree["description_chars"])
+    values["result"] = ResultLimits(**tree["result"])
     values["timeouts_ms"] = {name: value for name, value in tree["timeouts_ms"].items() if value is not None}
     return Defaults(**values)

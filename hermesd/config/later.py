@@ -120,15 +120,6 @@ _DISPATCH = (
             "defaults.circuit_breaker.half_open_calls": (POSITIVE, "2"),
         },
     ),
-    *_rows(
-        "cutting results to a number of tokens",
-        {
-            "defaults.result": (None, ""),
-            "defaults.result.max_tokens": (POSITIVE, "2000"),
-            "defaults.result.head_tokens": (WHOLE, "500"),
-            "defaults.result.tail_tokens": (WHOLE, "500"),
-        },
-    ),
 )
 
 _STORE = _rows("the encrypted store", {"store": (None, ""), "store.key": (TEXT, "")}, secret=("store.key",))

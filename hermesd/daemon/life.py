@@ -21,9 +21,9 @@ from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
-from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.daemon.listener import MIB, CallListener, ReloadListener, call_policy
 from hermesd.daemon.source_watch import SourceWatch
-from hermesd.errors import HermesdError, Rejection
+from hermesd.errors import HermesdError, Rejection, StoreError
 from hermesd.model.call import Code
 from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
@@ -35,12 +35,15 @@ from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.detached import DetachedCalls
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
+from hermesd.serving.output import Outputs
 from hermesd.serving.registry import Registry
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore
 from hermesd.store.layout import DataDir
+from hermesd.store.output import OutputStore
 from hermesd.store.served import ServedStore
 from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
@@ -99,8 +102,14 @@ class Daemon:
         self._registry = Registry()
         self._flights = Flights()
         self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._outputs = Outputs(OutputStore(directory.output, clock), self._output_trouble)
         self._dispatcher = Dispatcher(
-            self._registry, self._flights, call_policy(configuration), self._calls, clock
+            self._registry,
+            self._flights,
+            call_policy(configuration),
+            self._calls,
+            clock,
+            outputs=self._outputs,
         )
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
@@ -150,13 +159,15 @@ class Daemon:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
+            undo.callback(self._outputs.close)
             undo.enter_context(routed(self._plugin_log))
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 self._dispatcher.awaits = reloader.awaited
                 inspection, decisions = self._inspection(reloader), self._decisions(reloader)
-                server = self._rpc = self._server(reloader, inspection, decisions)
+                detached = await self._detached(tasks)
+                server = self._rpc = self._server(reloader, inspection, decisions, detached)
                 await server.start()
                 background = [
                     tasks.create_task(self._lag.run(), name="loop lag"),
@@ -165,6 +176,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                background.append(tasks.create_task(self._outputs.run(), name="outputs"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -238,7 +250,33 @@ class Daemon:
         if self._rpc is not None:
             await self._rpc.set_serving(serving)
 
-    def _server(self, reloader: Reloader, inspection: Inspection, decisions: Decisions) -> RpcServer:
+    async def _detached(self, tasks: asyncio.TaskGroup) -> DetachedCalls:
+        """What earlier daemons kept, and what became of the calls that they did not see end."""
+        self._limit_outputs()
+        detached = DetachedCalls(self._dispatcher, self._registry, self._outputs, tasks)
+        try:
+            unended = await self._outputs.open()
+        except StoreError as error:
+            self._output_trouble(error.message)
+            return detached
+        if unended:
+            self._events.emit("calls_lost", "", "detached calls had not ended", calls=len(unended))
+            await detached.recover(unended)
+        return detached
+
+    def _limit_outputs(self) -> None:
+        limits = self._configuration.defaults.result
+        self._outputs.limit(limits.keep_mb * MIB, limits.keep_s)
+
+    def _output_trouble(self, reason: str) -> None:
+        if reason:
+            self._events.emit("outputs_lost", "", f"results that are cut cannot be kept: {reason}")
+        else:
+            self._events.emit("outputs_kept", "", "results that are cut are kept again")
+
+    def _server(
+        self, reloader: Reloader, inspection: Inspection, decisions: Decisions, detached: DetachedCalls
+    ) -> RpcServer:
         limits = self._boot.server.limits
         return RpcServer(
             Backend(
@@ -249,6 +287,8 @@ class Daemon:
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
+                detached=detached,
+                outputs=self._outputs,
             ),
             addresses=self._addresses,
             clock=self._clock,
@@ -371,6 +411,7 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        self._limit_outputs()
         self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:

@@ -39,6 +39,9 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         queue_ms=defaults.queue_ms,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
+        result_max_tokens=defaults.result.max_tokens,
+        result_head_tokens=defaults.result.ends[0],
+        result_tail_tokens=defaults.result.ends[1],
     )
 
 

@@ -73,6 +73,8 @@ class CallRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str = ""
     confirmation_token: str = ""
+    #: It goes on without its caller, under the operator's ceiling instead of the tool's own timeout.
+    detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ class Outcome:
     effect: Effect | None = None
     retryable: bool = False
     detail: Mapping[str, object] = field(default_factory=dict)
+    #: JSON text of the list of content parts; "": none.
+    content_json: str = ""
+    #: What stands here is not all that the tool answered; `detail.output` says where the rest is.
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,7 @@ class Result:
     effect: Effect
     detail: Mapping[str, object] = field(default_factory=dict)
     truncated: bool = False
+    content_json: str = ""
 
     @property
     def status(self) -> Literal["ok", "error"]:

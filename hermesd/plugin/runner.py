@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from hermesd.plugin.bind import BoundTool, bind_tools, offered_tools
 from hermesd.plugin.channel import Channel, claim_stdio
+from hermesd.plugin.content import joined
 from hermesd.plugin.context import Log, PluginContext, ToolContext
-from hermesd.plugin.encode import encode_result
+from hermesd.plugin.encode import encode_answer, encode_result
 from hermesd.plugin.failure import answer_of, is_unexpected, trace_of
 from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.frames import FRAME_VERSION, FrameFault, Head
@@ -345,11 +346,11 @@ class Runner:
                     call, {"code": "CANCELLED", "message": "cancelled before it began", "effect": "none"}
                 )
                 return
-            text = encode_result(call.tool.invoke(call.context, call.values))
+            texts = encode_answer(call.tool.invoke(call.context, call.values))
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its answer
             self._failed(call, error)
         else:
-            self._answer(call, {"code": "OK"}, text)
+            self._answer(call, {"code": "OK"}, *texts)
         finally:
             current_printer.reset(token)
 
@@ -362,14 +363,14 @@ class Runner:
     async def _arun(self, call: Call) -> None:
         current_printer.set(call.printer)  # a task has a context of its own
         try:
-            text = encode_result(await call.tool.invoke(call.context, call.values))
+            texts = encode_answer(await call.tool.invoke(call.context, call.values))
         except BaseException as error:  # noqa: BLE001 - see above; the task ends here either way
             if type(error).__name__ == "CancelledError" and call.cancelled.is_set():
                 self._answer(call, {"code": "CANCELLED", "message": "cancelled"})
             else:
                 self._failed(call, error)
         else:
-            self._answer(call, {"code": "OK"}, text)
+            self._answer(call, {"code": "OK"}, *texts)
 
     def _failed(self, call: Call, error: BaseException) -> None:
         answer = answer_of(error)
@@ -384,14 +385,18 @@ class Runner:
             self._line(call.id)("error", answer["message"], {"trace": trace_of(error)})
         self._answer(call, answer)
 
-    def _answer(self, call: Call, answer: Head, text: str = "") -> None:
+    def _answer(self, call: Call, answer: Head, text: str = "", content: str = "") -> None:
         call.printer.flush()
         if call.progress is not None:
             self._send({"t": "progress", "id": call.id, **call.progress})
         self._calls.pop(call.id, None)
         head = {"t": "result", "id": call.id, **answer}
+        body = text.encode()
+        if content:
+            head["data_bytes"] = len(body)
+            body += content.encode()
         try:
-            self._channel.send(head, text.encode())
+            self._channel.send(head, body)
         except FrameFault as fault:
             refused = {"code": "INVALID_RESULT", "message": f"the result is too large: {fault}"}
             self._send({"t": "result", "id": call.id, **refused, "detail": {"reason": "too large"}})
@@ -437,7 +442,7 @@ class Runner:
 
     def _answered(self, head: Head, body: bytes) -> None:
         if head["code"] == "OK":
-            self._settle(head["ask"], None, json.loads(body))
+            self._settle(head["ask"], None, _answered_value(head, body))
         else:
             self._settle(head["ask"], ToolCallError(head["code"], head["message"], head.get("detail")))
 
@@ -498,6 +503,12 @@ class Runner:
                 self._channel.send({**notice, "message": f"a {head['t']} frame was dropped: {fault}"})
         except OSError:
             return  # whoever reads the channel learns of it and ends this process
+
+
+def _answered_value(head: Head, body: bytes) -> object:
+    size = head.get("data_bytes", len(body))
+    data = json.loads(body[:size])
+    return joined(data, json.loads(body[size:])) if size < len(body) else data
 
 
 def _cancel_task(call: Call) -> None:

@@ -28,7 +28,17 @@ from hermesd.rpc.admin_service import AdminService
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import ADMIN_SERVICE, HEALTH_SERVICE, TOOL_SERVICE, Edge, Identify, identify
 from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import (
+    Calls,
+    Decisions,
+    Detached,
+    Events,
+    Inspection,
+    Lifecycle,
+    Outputs,
+    Registry,
+    Reload,
+)
 from hermesd.rpc.tool_service import ToolService
 
 _log = logging.getLogger("hermesd.rpc")
@@ -79,6 +89,8 @@ class Backend:
     inspection: Inspection
     lifecycle: Lifecycle
     decisions: Decisions
+    detached: Detached
+    outputs: Outputs
 
 
 class RpcServer:
@@ -195,7 +207,13 @@ class RpcServer:
         server = grpc.aio.server(options=self._limits.options())
         backend = self._backend
         tools = ToolService(
-            backend.calls, backend.registry, self._streams, self._clock, self._limits.message_bytes
+            backend.calls,
+            backend.registry,
+            self._streams,
+            self._clock,
+            self._limits.message_bytes,
+            detached=backend.detached,
+            outputs=backend.outputs,
         )
         admin = AdminService(
             inspection=backend.inspection,

@@ -9,6 +9,8 @@ from hermesd.model.call import CallRequest, Code, Outcome
 from hermesd.serving.catalogue import Catalogue, Entry
 
 Emit = Callable[[str, dict[str, object]], None]
+#: What a detached call emits once nothing but its queue and its tool can refuse it any more.
+ACCEPTED = "accepted"
 
 
 class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours

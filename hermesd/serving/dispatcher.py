@@ -1,7 +1,7 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → queue → run → record. Each stage is a method that returns, or
-raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → queue → run → check the result → shorten → record. Each stage is
+a method or function that returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.catalogue import Catalogue, Entry
-from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.course import ACCEPTED, Course, Emit, Refused
 from hermesd.serving.envelope import envelope
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
+from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
+from hermesd.serving.result import check_result, is_long, shortened
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -51,7 +53,14 @@ class Dispatcher:
     """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
 
     def __init__(
-        self, registry: Registry, flights: Flights, policy: CallPolicy, observer: Observer, clock: Clock
+        self,
+        registry: Registry,
+        flights: Flights,
+        policy: CallPolicy,
+        observer: Observer,
+        clock: Clock,
+        *,
+        outputs: Outputs | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -59,6 +68,7 @@ class Dispatcher:
         self._observer = observer
         self._clock = clock
         self._admission = Admission()
+        self._outputs = outputs or Outputs()
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -111,9 +121,16 @@ class Dispatcher:
             self._authorise(request, entry)
             instance = self._available(entry)
             flight.instance = instance
+            if request.detach and course.emit is not None:
+                course.emit(ACCEPTED, {})
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
-                return await self._queue_and_run(course, entry, instance)
+                outcome = await self._queue_and_run(course, entry, instance)
+            check_result(outcome, entry, self.policy)
+            # A tool that called this one is a program, and gets the whole.
+            if not request.depth and is_long(outcome, self.policy):
+                return await shortened(outcome, course, self.policy, self._outputs)
+            return outcome
         except Refused as refused:
             return refused.outcome
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
@@ -215,23 +232,21 @@ class Dispatcher:
         )
         try:
             with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
-                outcome = await instance.runtime.invoke(invocation)
+                return await instance.runtime.invoke(invocation)
         except TimeoutError:
             self._time_out(course)
-        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
-        if size > limit:
-            raise Refused(
-                Code.INVALID_RESULT,
-                f"the result has {size} bytes; {limit} is the limit",
-                reason="too large",
-                remedy="ask for less at a time",
-            )
-        return outcome
 
     def _deadline(self, course: Course, entry: Entry) -> float:
-        """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
+        """The smallest of the tool's timeout, the caller's own, and the caller's deadline.
+
+        A detached call has the ceiling in the place of its tool's timeout.
+        """
         request = course.request
-        timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
+        timeout_ms = (
+            self.policy.max_timeout_ms
+            if request.detach
+            else self.policy.timeout_ms(entry.definition, entry.source)
+        )
         if request.timeout_ms is not None:
             timeout_ms = min(timeout_ms, request.timeout_ms)
         own = course.started + timeout_ms / 1000
@@ -269,7 +284,13 @@ class Dispatcher:
                 parent_request_id=request.request_id,
             )
             result = await self.call(nested)
-            return Outcome(result.code, result.data_json, result.message, detail=result.detail)
+            return Outcome(
+                result.code,
+                result.data_json,
+                result.message,
+                detail=result.detail,
+                content_json=result.content_json,
+            )
 
         return call
 
@@ -277,8 +298,3 @@ class Dispatcher:
 def _needs_confirmation(entry: Entry) -> bool:
     asked = entry.definition.deferred.get("confirm")
     return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
-
-
-def _size(text: str) -> int:
-    """Bytes in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

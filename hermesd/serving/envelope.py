@@ -51,4 +51,6 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
             stated=outcome.effect,
         ),
         detail=detail,
+        truncated=outcome.truncated,
+        content_json=outcome.content_json if outcome.code is Code.OK else "",
     )

@@ -70,6 +70,7 @@ def test_every_command_of_this_build_is_there() -> None:
         "serve", "check", "init", "plugin", "plugin new", "plugin check", "doctor", "completion", "ctl",
         "ctl status", "ctl config", "ctl reload", "ctl drain", "ctl resume", "ctl stop", "ctl events",
         "ctl dump",
+        *(f"ctl calls{each}" for each in ("", " watch", " output", " cancel")),
         *(f"ctl tools{each}" for each in ("", " list", " show", " call", " enable", " disable")),
         *(
             f"ctl plugins{each}"

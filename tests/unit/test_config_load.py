@@ -324,7 +324,6 @@ defaults:
   timeouts_ms: {http: 1}
   retry: {max_attempts: 3}
   circuit_breaker: {window: 20}
-  result: {max_tokens: 9}
 store: {key: k}
 tools: [{name: weather.get_now, version: 1.0.0, type: http, method: GET, url: "https://host/now"}]
 mcp_servers: {x: {command: npx, foo: 1}}
@@ -344,7 +343,6 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
         "server.agents_listen", "server.tls", "plugins.untrusted", "defaults.timeouts_ms.http",
 
         "defaults.retry", "defaults.circuit_breaker",
-        "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "agents", "peers",
         "telemetry.call_log", "telemetry.otlp_endpoint",
