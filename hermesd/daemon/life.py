@@ -447,6 +447,7 @@ class Daemon:
     def _loop_ran(self, lag_s: float) -> None:
         """Twice a second."""
         self._metrics.loop_lag(lag_s)
+        self._metrics.set_outputs(self._outputs.size, sum(each.detached for each in self._flights))
         if changed := self._log_guard.restore():
             told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
             self._events.emit("log_restored", "", told)

@@ -62,6 +62,8 @@ class CallListener:
         self.total += 1
         if result.code is Code.PERMISSION_DENIED:
             self._metrics.denied()
+        if result.truncated:
+            self._metrics.result_truncated()
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(

@@ -84,7 +84,9 @@ class Dispatcher:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
         course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
-        flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
+        flight = Flight(
+            request.request_id, request.tool, request.caller, task, course.started, detached=request.detach
+        )
         with self._flights.enter(flight):
             try:
                 outcome = await self._answer(course, flight)

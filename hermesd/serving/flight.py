@@ -31,6 +31,8 @@ class Flight:
     started: float
     instance: Instance | None = None
     cut: Cut | None = None
+    #: It goes on without its caller.
+    detached: bool = False
 
     def end(self, cut: Cut) -> None:
         """Cancel the call; a second reason does not replace the first."""
