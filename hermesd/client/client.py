@@ -12,12 +12,20 @@ import grpc
 
 from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, output_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.client.address import choose_address
-from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
+from hermesd.client.error import (
+    BusyError,
+    ConnectionLostError,
+    UnreachableError,
+    client_error,
+    is_connection_trouble,
+    was_never_sent,
+)
 from hermesd.client.request import (
     ATTEMPTS,
     OPTIONS,
     RELOAD_S,
     TIMEOUT_S,
+    WATCH_ATTEMPTS,
     backoff_s,
     call_request,
     call_timeout_s,
@@ -195,6 +203,24 @@ class Client:
         """
         request = tool_pb2.WatchCallRequest(request_id=request_id, after_seq=after_seq)
         return self._stream(self._tools.WatchCall, request, None)
+
+    def wait_for_call(self, request_id: str) -> CallResult:
+        """The result of a detached call, when it has ended. MissingError.
+
+        A connection that breaks meanwhile is made anew; a daemon that restarts says what became of the call.
+        """
+        attempt = 0
+        while True:
+            try:
+                for event in self.watch_call(request_id):
+                    attempt = 0
+                    if event.HasField("result"):
+                        return CallResult(tool_pb2.CallToolResponse(result=event.result))
+            except (UnreachableError, ConnectionLostError, BusyError):
+                attempt += 1
+                if attempt == WATCH_ATTEMPTS:
+                    raise
+            self._pause(attempt)
 
     def read_call_output(
         self, request_id: str, *, offset: int = 0, part: str = ""
@@ -405,6 +431,9 @@ class Client:
         """What may have an effect is sent once."""
         return self._send(rpc, request, timeout_s, was_never_sent)
 
+    def _pause(self, attempt: int) -> None:
+        time.sleep(backoff_s(min(attempt, 5)))
+
     def _send(
         self,
         rpc: Callable[..., Any],
@@ -420,7 +449,7 @@ class Client:
                 attempt += 1
                 if attempt == ATTEMPTS or not is_safe(error):
                     raise client_error(error, self._tried) from None
-            time.sleep(backoff_s(attempt))
+            self._pause(attempt)
 
     def _stream(self, rpc: Callable[..., Any], request: object, timeout_s: float | None) -> Iterator[Any]:
         call = rpc(request, timeout=timeout_s, metadata=self._metadata)

@@ -17,6 +17,8 @@ CALL_MARGIN_S = 5.0
 #: A reload waits for preparations and drains, each of which is bounded by the daemon.
 RELOAD_S = 120.0
 ATTEMPTS = 3
+#: While a daemon restarts: about half a minute.
+WATCH_ATTEMPTS = 20
 BACKOFF_S = 0.1
 
 OPTIONS: tuple[tuple[str, int], ...] = (

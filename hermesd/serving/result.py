@@ -64,7 +64,11 @@ async def shortened(outcome: Outcome, course: Course, policy: CallPolicy, output
     """What a model is to see of a long result. The whole is kept; `detail.output` says until when, or that
     it could not be.
     """
-    told: dict[str, object] = {"bytes": len(outcome.data_json.encode("utf-8", "replace"))}
+    # The id too: an answer that is replayed under another one leads to the same output.
+    told: dict[str, object] = {
+        "request_id": course.request.request_id,
+        "bytes": len(outcome.data_json.encode("utf-8", "replace")),
+    }
     if outcome.content_json:
         told["content_bytes"] = len(outcome.content_json.encode("utf-8", "replace"))
     try:

@@ -257,6 +257,7 @@ def test_a_detached_call_outlives_its_connection_and_its_tools_own_timeout(
         resumed = list(client.watch_call("d", after_seq=3))
         assert [each.WhichOneof("event") for each in resumed] == ["started", "result"]
         assert client.call_output("d") == '"done"'
+        assert client.wait_for_call("d").data == "done"
         with pytest.raises(WatchLostError):
             list(client.watch_call("d", after_seq=99))
         for missing in ("nobody", "d2"):
