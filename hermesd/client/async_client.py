@@ -212,16 +212,19 @@ class AsyncClient:
         A connection that breaks meanwhile is made anew; a daemon that restarts says what became of the call.
         """
         attempt = 0
+        result: CallResult | None = None
         while True:
             try:
                 async for event in self.watch_call(request_id):
                     attempt = 0
                     if event.HasField("result"):
-                        return CallResult(tool_pb2.CallToolResponse(result=event.result))
+                        result = CallResult(tool_pb2.CallToolResponse(result=event.result))
             except (UnreachableError, ConnectionLostError, BusyError):
                 attempt += 1
                 if attempt == WATCH_ATTEMPTS:
                     raise
+            if result is not None:
+                return result
             await self._pause(attempt)
 
     async def read_call_output(

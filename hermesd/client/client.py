@@ -210,16 +210,19 @@ class Client:
         A connection that breaks meanwhile is made anew; a daemon that restarts says what became of the call.
         """
         attempt = 0
+        result: CallResult | None = None
         while True:
             try:
                 for event in self.watch_call(request_id):
                     attempt = 0
                     if event.HasField("result"):
-                        return CallResult(tool_pb2.CallToolResponse(result=event.result))
+                        result = CallResult(tool_pb2.CallToolResponse(result=event.result))
             except (UnreachableError, ConnectionLostError, BusyError):
                 attempt += 1
                 if attempt == WATCH_ATTEMPTS:
                     raise
+            if result is not None:
+                return result
             self._pause(attempt)
 
     def read_call_output(

@@ -29,7 +29,7 @@ from hermesd.serving.normalise import normalise
 from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
-from hermesd.serving.result import check_result, is_long, shortened
+from hermesd.serving.result import is_large, judge, judge_apart, with_whole_kept
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -128,11 +128,11 @@ class Dispatcher:
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
                 outcome = await self._queue_and_run(course, entry, instance)
-            check_result(outcome, entry, self.policy)
+            if is_large(outcome):
+                return await judge_apart(outcome, course, entry, self.policy, self._outputs)
             # A tool that called this one is a program, and gets the whole.
-            if not request.depth and is_long(outcome, self.policy):
-                return await shortened(outcome, course, self.policy, self._outputs)
-            return outcome
+            seen = judge(outcome, entry, self.policy, whole=request.depth > 0)
+            return await with_whole_kept(outcome, seen, course, self._outputs) if seen.truncated else seen
         except Refused as refused:
             return refused.outcome
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code

@@ -53,7 +53,7 @@ class Outputs:
 
     async def open(self) -> list[Kept]:
         """Find what an earlier daemon kept: the calls that had not ended when it did."""
-        return [] if self._store is None else await self._in_thread(self._store.open)
+        return [] if self._store is None else await self.in_thread(self._store.open)
 
     def limit(self, max_bytes: int, keep_s: float) -> None:
         """From now on: bytes of all outputs together, and how long each is kept."""
@@ -80,7 +80,7 @@ class Outputs:
         )  # fmt: skip
         try:
             async with asyncio.timeout(KEEP_S):
-                kept = await self._in_thread(write)
+                kept = await self.in_thread(write)
         except TimeoutError:
             self._told(f"the disk did not take an output within {KEEP_S:g} s")
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
@@ -103,7 +103,7 @@ class Outputs:
         """A whole text. Raises StoreError when it is gone."""
         assert self._store is not None  # noqa: S101 - `kept` came from it
         size = kept.sizes[1 if part == "content" else 0]
-        return (await self._in_thread(partial(self._store.read, kept, part, 0, size))).decode()
+        return (await self.in_thread(partial(self._store.read, kept, part, 0, size))).decode()
 
     async def page(self, caller: Caller, request_id: str, part: str, offset: int) -> tuple[str, int, int]:
         """At most 1 MiB of a text from byte `offset` on, where the next page begins, and the whole size.
@@ -121,7 +121,7 @@ class Outputs:
             raise InvalidRequestError(f"offset {offset} is not between 0 and {total}")
         try:
             # Three bytes more: the last character may have to be left to the next page.
-            data = await self._in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
+            data = await self.in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
         except StoreError as error:
             raise NotFoundError(f"there is no output of a call {request_id!r}: {error.message}") from error
         text = _whole_characters(data, offset)
@@ -137,20 +137,21 @@ class Outputs:
     async def remove(self, kind: Kind, owner: str, request_id: str) -> None:
         """Keep it no longer."""
         if self._store is not None and (kept := self._store.find(kind, owner, request_id)) is not None:
-            await self._in_thread(partial(self._store.remove, kept))
+            await self.in_thread(partial(self._store.remove, kept))
 
     async def run(self) -> None:
         """Remove what has expired, for ever."""
         while self._store is not None:
             await asyncio.sleep(SWEEP_S)
-            await self._in_thread(self._store.sweep)
+            await self.in_thread(self._store.sweep)
 
     def close(self) -> None:
         """Wait for what is being written."""
         if self._executor is not None:
             self._executor.shutdown()
 
-    async def _in_thread(self, work: Callable[[], AnswerT]) -> AnswerT:
+    async def in_thread(self, work: Callable[[], AnswerT]) -> AnswerT:
+        """Do what takes long off the loop."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="hermesd-output")
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -22,6 +22,9 @@ class Blocking(ast.NodeTransformer):
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return ast.FunctionDef(**dict(ast.iter_fields(self.generic_visit(node))))
 
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.AST:
+        return ast.For(**dict(ast.iter_fields(self.generic_visit(node))))
+
     def visit_For(self, node: ast.For) -> ast.AST:
         """`for each in all: yield each`: an asynchronous generator knows no `yield from`."""
         self.generic_visit(node)
