@@ -15,6 +15,7 @@ from hermesd.config.configuration import (
     DescriptionChars,
     Limits,
     Plugins,
+    ResultLimits,
     Retry,
     Server,
     Telemetry,
@@ -168,5 +169,6 @@ def _defaults(tree: Tree) -> Defaults:
     values["description_chars"] = DescriptionChars(**tree["description_chars"])
     values["retry"] = Retry(**tree["retry"])
     values["circuit_breaker"] = CircuitBreaker(**tree["circuit_breaker"])
+    values["result"] = ResultLimits(**tree["result"])
     values["timeouts_ms"] = {name: value for name, value in tree["timeouts_ms"].items() if value is not None}
     return Defaults(**values)

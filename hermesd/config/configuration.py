@@ -124,6 +124,29 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultLimits:
+    """How much of a result its caller sees: above `max_tokens` the first and the last.
+
+    `keep_s`: how long the whole can be read; `keep_mb`: how many MiB all of them may take.
+    """
+
+    max_tokens: int = 2000
+    head_tokens: int = 500
+    tail_tokens: int = 500
+    keep_s: float = 86_400
+    keep_mb: int = 256
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Tokens of the head and the tail; where both are more than the most, as much of each as fits."""
+        asked = self.head_tokens + self.tail_tokens
+        if asked <= self.max_tokens:
+            return self.head_tokens, self.tail_tokens
+        head = self.head_tokens * self.max_tokens // asked
+        return head, self.max_tokens - head
+
+
+@dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for a tool that says nothing itself. `timeouts_ms` is keyed by source and timeout class."""
 
@@ -137,6 +160,7 @@ class Defaults:
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
     retry: Retry = field(default_factory=Retry)
     circuit_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    result: ResultLimits = field(default_factory=ResultLimits)
 
 
 @dataclass(frozen=True, slots=True)

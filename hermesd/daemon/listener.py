@@ -52,6 +52,9 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         confirmation_ttl_s=defaults.confirmation_ttl_s,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
+        result_max_tokens=defaults.result.max_tokens,
+        result_head_tokens=defaults.result.ends[0],
+        result_tail_tokens=defaults.result.ends[1],
     )
 
 
@@ -75,6 +78,8 @@ class CallListener:
         self.total += 1
         if course.denied or (result.code is Code.PERMISSION_DENIED and not course.entered):
             self._denied(course, result)
+        if result.truncated:
+            self._metrics.result_truncated()
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(

@@ -100,6 +100,8 @@ class CallRequest:
     confirmation_token: str = ""
     #: Needs its caller's agreement although its tool may need none: it was not thought up for this moment.
     must_confirm: bool = False
+    #: It goes on without its caller, under the operator's ceiling instead of the tool's own timeout.
+    detach: bool = False
 
 
 @value
@@ -118,6 +120,10 @@ class Outcome:
     retryable: bool = False
     detail: Mapping[str, object] = field(default_factory=dict)
     entered: bool = True
+    #: JSON text of the list of content parts; "": none.
+    content_json: str = ""
+    #: What stands here is not all that the tool answered; `detail.output` says where the rest is.
+    truncated: bool = False
 
 
 @value
@@ -139,6 +145,7 @@ class Result:
     effect: Effect
     detail: Mapping[str, object] = field(default_factory=dict)
     truncated: bool = False
+    content_json: str = ""
 
     @property
     def status(self) -> Literal["ok", "error"]:

@@ -129,12 +129,16 @@ _DIGESTED = (
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A definition, its compiled parameter schema and rules, and what its author should hear."""
+    """A definition, its compiled schemas and rules, and what its author should hear.
+
+    `returns` is the schema of the result; None: any JSON.
+    """
 
     definition: ToolDefinition
     schema: Schema
     warnings: tuple[str, ...]
     corrections: tuple[Correction, ...] = ()
+    returns: Schema | None = None
 
 
 def parse_definition(
@@ -161,9 +165,10 @@ def parse_definition(
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
     except SchemaFault as fault:
         faults.append(f"parameters{fault.pointer}: {fault.reason}")
+    returns: Schema | None = None
     if isinstance(raw.get("returns"), dict):
         try:
-            Schema.compile(cast("Mapping[str, object]", raw["returns"]))
+            returns = Schema.compile(cast("Mapping[str, object]", raw["returns"]))
         except SchemaFault as fault:
             faults.append(f"returns{fault.pointer}: {fault.reason}")
     corrections: tuple[Correction, ...] = ()
@@ -181,7 +186,7 @@ def parse_definition(
             ]
         )
     definition = _build(raw, version)
-    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections)
+    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections, returns)
 
 
 def _size(raw: Mapping[str, object]) -> int:

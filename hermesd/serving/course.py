@@ -12,6 +12,8 @@ from hermesd.serving.catalogue import Catalogue, Entry
 from hermesd.serving.time_limit import TimeLimit
 
 Emit = Callable[[str, dict[str, object]], None]
+#: What a detached call emits once nothing but its queue and its tool can refuse it any more.
+ACCEPTED = "accepted"
 
 
 class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours

@@ -1,7 +1,8 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → confirm → queue (circuit, place) → run (attempts) → record. Each
-stage returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → confirm → queue (circuit, place) → run (attempts) → judge the
+result → shorten → record. Each stage returns, or raises `Refused` with the answer. Runtimes know nothing of
+the stages.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from hermesd.serving.attempts import Attempts
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.circuit import Circuit, Circuits
 from hermesd.serving.confirmation import Confirmations
-from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.course import ACCEPTED, Course, Emit, Refused
 from hermesd.serving.deadline import extend, set_deadline
 from hermesd.serving.envelope import envelope
 from hermesd.serving.fallback import Fallbacks
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
+from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
+from hermesd.serving.result import is_large, judge, judge_apart, with_whole_kept
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -69,6 +72,7 @@ class Dispatcher:
         confirmations: Confirmations | None = None,
         circuits: Circuits | None = None,
         attempts: Attempts | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -80,6 +84,7 @@ class Dispatcher:
         self._attempts = attempts or Attempts(clock, observer.retried)
         self._fallbacks = Fallbacks(clock, self.call)
         self._admission = Admission(policy, clock)
+        self._outputs = outputs or Outputs()
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -95,7 +100,9 @@ class Dispatcher:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
         course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
-        flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
+        flight = Flight(
+            request.request_id, request.tool, request.caller, task, course.started, detached=request.detach
+        )
         with self._flights.enter(flight):
             try:
                 outcome = await self._answer(course, flight)
@@ -153,9 +160,21 @@ class Dispatcher:
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
             flight.instance = instance
+            if request.detach and course.emit is not None:
+                course.emit(ACCEPTED, {})
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
-                return await self._queue_and_run(course, entry, instance)
+                outcome = await self._queue_and_run(course, entry, instance)
+            if is_large(outcome):
+                seen = await judge_apart(outcome, course, entry, self._policy, self._outputs)
+            else:
+                # A tool that called this one is a program, and gets the whole.
+                seen = judge(outcome, entry, self._policy, whole=request.depth > 0)
+                if seen.truncated:
+                    seen = await with_whole_kept(outcome, seen, course, self._outputs)
+            if entry.definition.fallback is not None:
+                self._fallbacks.keep(course, entry, outcome)
+            return seen
         except Refused as refused:
             return refused.outcome
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
@@ -262,8 +281,6 @@ class Dispatcher:
                 outcome = await self._attempt(course, entry, instance)
         finally:
             self._circuits.end(circuit, ticket, course, outcome)
-        if definition.fallback is not None and outcome.code is Code.OK:
-            self._fallbacks.keep(course, entry, outcome)
         return outcome
 
     async def _attempt(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
@@ -296,14 +313,6 @@ class Dispatcher:
             return self._timed_out(course, began if course.attempt_s else course.started)
         if not outcome.entered:
             course.entered = entered
-        size, limit = _size(outcome.data_json), self._policy.max_result_bytes
-        if size > limit:
-            raise Refused(
-                Code.INVALID_RESULT,
-                f"the result has {size} bytes; {limit} is the limit",
-                reason="too large",
-                remedy="ask for less at a time",
-            )
         return outcome
 
     def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
@@ -342,11 +351,12 @@ class Dispatcher:
                 parent_request_id=request.request_id,
             )
             result = await self.call(nested)
-            return Outcome(result.code, result.data_json, result.message, detail=result.detail)
+            return Outcome(
+                result.code,
+                result.data_json,
+                result.message,
+                detail=result.detail,
+                content_json=result.content_json,
+            )
 
         return call
-
-
-def _size(text: str) -> int:
-    """Bytes in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

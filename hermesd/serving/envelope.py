@@ -59,4 +59,6 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         retryable=outcome.retryable or (outcome.code in RETRYABLE and effect == "none"),
         effect=effect,
         detail=detail,
+        truncated=outcome.truncated,
+        content_json=outcome.content_json if outcome.code is Code.OK else "",
     )

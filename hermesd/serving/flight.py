@@ -33,6 +33,8 @@ class Flight:
     started: float
     instance: Instance | None = None
     cut: Cut | None = None
+    #: It goes on without its caller.
+    detached: bool = False
 
     @property
     def key(self) -> Key:

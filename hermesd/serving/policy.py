@@ -32,6 +32,10 @@ class CallPolicy:
     max_result_bytes: int = 15 * 1024 * 1024
     retry: RetryRule = field(default_factory=RetryRule)
     circuit: CircuitRule = field(default_factory=CircuitRule)
+    #: A result of more is cut to its first and its last.
+    result_max_tokens: int = 2000
+    result_head_tokens: int = 500
+    result_tail_tokens: int = 500
 
     def timeout_ms(self, definition: ToolDefinition, source: str) -> int:
         """The tool's own timeout, else its class's, else its source's; never above the ceiling."""

@@ -84,6 +84,17 @@ class Exposition(Collector):
             circuits.add_metric((tool, plugin), state)
         yield circuits
         yield CounterMetricFamily(
+            "hermesd_results_truncated_total",
+            "Results that were cut because they were too long for a model.",
+            value=tally.truncated,
+        )
+        yield GaugeMetricFamily(
+            "hermesd_output_bytes", "Disk that kept results take.", value=tally.output_bytes
+        )
+        yield GaugeMetricFamily(
+            "hermesd_calls_detached", "Detached calls that are going on.", value=tally.detached
+        )
+        yield CounterMetricFamily(
             "hermesd_denials_total",
             "Operations refused because the caller may not do them.",
             value=tally.denials,

@@ -88,6 +88,9 @@ class Tally:
     lag: Distribution = field(default_factory=lambda: Distribution(_LAG_SECONDS))
     child_rss: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
+    truncated: int = 0
+    output_bytes: int = 0
+    detached: int = 0
 
 
 class Metrics:
@@ -176,6 +179,15 @@ class Metrics:
         """So many log lines or records were lost."""
         with self._lock:
             self._tally.dropped += count
+
+    def result_truncated(self) -> None:
+        """A result was cut."""
+        with self._lock:
+            self._tally.truncated += 1
+
+    def set_outputs(self, kept_bytes: int, detached: int) -> None:
+        """So many bytes of results are kept, and so many detached calls go on."""
+        self._tally.output_bytes, self._tally.detached = kept_bytes, detached
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""

@@ -324,7 +324,9 @@ def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path
         """
 plugins: {untrusted: {scraper: {isolation: call, image: x, grant: {network: ["a:1"]}}}}
 defaults:
-  result: {max_tokens: 9}
+  timeouts_ms: {http: 1}
+  retry: {max_attempts: 3}
+  circuit_breaker: {window: 20}
 store: {key: k}
 tools: [{name: weather.get_now, version: 1.0.0, type: http, method: GET, url: "https://host/now"}]
 mcp_servers: {x: {command: npx, foo: 1}}
@@ -343,7 +345,6 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
     named = {each.name for each in configuration.warnings}
     assert named == {
         "plugins.untrusted",
-        "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "peers",
         "agents.reporter.budget", "agents.reporter.provide", "agents.reporter.memory",

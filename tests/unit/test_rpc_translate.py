@@ -29,7 +29,7 @@ def result(**changes: object) -> Result:
         "code": Code.TIMEOUT, "message": "迟了", "data_json": "[1]", "request_id": "r", "session_id": "s",
         "tool": "a.b_c", "version": "1.2.3", "generation": 4, "attempts": 2, "duration_ms": 1.5,
         "queued_ms": 0.5, "retryable": True, "effect": "unknown", "detail": {"remedy": "再试"},
-        "truncated": True,
+        "truncated": True, "content_json": '[{"type":"text","text":"图"}]',
     }  # fmt: skip
     return Result(**(values | changes))  # type: ignore[arg-type]
 
@@ -38,13 +38,14 @@ def test_every_field_of_the_envelope_arrives():
     value = result()
     message = translate.result_message(value)
     for each in dataclasses.fields(Result):
-        if each.name != "detail":
+        if each.name not in ("detail", "content_json"):
             assert getattr(message, each.name) == getattr(value, each.name), each.name
     assert message.status == "error"
     assert message.detail_json == '{"remedy":"再试"}'
+    assert [(each.type, each.text) for each in message.content] == [("text", "图")]
     assert set(message.DESCRIPTOR.fields_by_name) == {
-        *(each.name for each in dataclasses.fields(Result)), "status", "detail_json",
-    } - {"detail"}  # fmt: skip
+        *(each.name for each in dataclasses.fields(Result)), "status", "detail_json", "content",
+    } - {"detail", "content_json"}  # fmt: skip
 
 
 def test_every_field_of_a_definition_arrives():
@@ -131,7 +132,7 @@ def test_absent_parts_of_a_status_are_left_out():
 
 @pytest.mark.parametrize("payload", [{}, {"done": "x", "total": "y", "message": None}, {"done": 2**60}])
 def test_odd_progress_of_a_tool_never_breaks_its_call(payload: dict[str, object]):
-    message = translate.event_message(CallEvent(2, "progress", payload))
+    message = translate.event_message(CallEvent(2, "progress", payload), tool_pb2.StreamCallToolResponse)
     assert message.HasField("progress")
 
 
@@ -141,7 +142,7 @@ def test_odd_log_lines_of_a_tool_never_break_its_call():
         "message": "\ud800",
         "fields": {"at": AT, "s": {3}, "o": object()},
     }
-    message = translate.event_message(CallEvent(2, "log", payload, 4))
+    message = translate.event_message(CallEvent(2, "log", payload, 4), tool_pb2.StreamCallToolResponse)
     assert (message.log.level, message.log.message, message.dropped_logs) == ("info", "?", 4)
 
 
@@ -164,4 +165,4 @@ def test_a_status_with_text_that_cannot_travel_arrives_all_the_same():
 def test_progress_that_no_float_holds_is_told_as_nothing():
     for done in (10**400, float("nan"), float("-inf"), "a", None):
         event = CallEvent(2, "progress", {"done": done, "total": done, "message": "x"})
-        assert translate.event_message(event).progress.done == 0
+        assert translate.event_message(event, tool_pb2.StreamCallToolResponse).progress.done == 0
