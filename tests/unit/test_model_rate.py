@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesd.model.rate import Bucket, RateLimit, milliseconds, rate_fault, read_rate
+from hermesd.model.rate import EPSILON, Bucket, RateLimit, milliseconds, rate_fault, read_rate
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_in_no_span_do_more_calls_begin_than_the_rate_allows(limit: RateLimit, p
             begun.append(now)
     for first, start in enumerate(begun):
         for count, end in enumerate(begun[first:], 1):
-            assert count <= limit.calls + (end - start) * limit.calls / limit.per_s + 1e-6
+            assert count <= limit.calls + (end - start) * limit.calls / limit.per_s + EPSILON
 
 
 @given(LIMITS, st.integers(1, 60), st.floats(0, 1e6))
