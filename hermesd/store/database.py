@@ -153,6 +153,7 @@ class Database:
             check_high_water(self._high_water, self.path, found)
         for step in range(version, newest):
             self._migrate(step)
+        self.mark()
 
     def _identify(self) -> int:
         """The version that the file has, 0 when it is new. Raises StoreError when it is somebody else's."""
@@ -228,25 +229,27 @@ class Database:
         if self._high_water is None:
             return
         self._marked_at = self._clock.monotonic()
-        number = self._number
-        write_high_water(self._high_water, HighWater(self._store, number))
-        self._marked = number
+        write_high_water(self._high_water, HighWater(self._store, self._number))
+        self._marked = self._number
 
     def close(self) -> None:
-        """Close the file, its log written into it. Raises StoreError."""
+        """Close the file, its log written into it, and note that. Raises StoreError."""
         try:
             self._reading.close()
             self.connection.close()
         except Exception as error:
             raise database_error(error, self.path, "close") from error
+        if self._high_water is not None:
+            write_high_water(self._high_water, HighWater(self._store, self._number, closed=True))
 
     def give_up(self, error: StoreError) -> None:
         """Close what cannot be written any more; a damaged file makes room for a new one where it may.
 
         Raises StoreError when it cannot.
         """
-        with contextlib.suppress(StoreError):
-            self.close()
+        for each in (self._reading, self.connection):
+            with contextlib.suppress(Exception):  # it has given up already, and said why
+                each.close()
         if isinstance(error, DamagedError) and self._moved_aside is not None:
             self._move_aside(self._moved_aside, error)
 

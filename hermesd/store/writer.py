@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from hermesd.errors import StoreError
 from hermesd.store.database import DamagedError, Database, Rows, database_error, is_disks_fault, is_fatal
@@ -47,17 +47,23 @@ class Job:
 
 
 class Append(Job):
-    """Rows at the end of a table: the cheapest way to write. Neighbours of one table share an appender."""
+    """Rows for a table by its appender: the cheapest way to write, shared by neighbours in a batch.
+
+    Among neighbours what inserts goes before what upserts, and that before what deletes.
+    """
 
     __slots__ = ()
     table = ""
+    action: Literal["insert", "upsert", "delete"] = "insert"
+    #: The columns that pick the rows to delete; rows are then their values alone.
+    key: tuple[str, ...] = ()
 
     def rows(self) -> Iterable[Sequence[object]]:
         """The rows, values in the order of the table's columns."""
         raise NotImplementedError
 
     def apply(self, connection: Connection) -> object:
-        _append(connection, self.table, [self])
+        _append(connection, [self])
         return None
 
 
@@ -133,6 +139,14 @@ class Writer:
         return len(self._queue)
 
     @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    def open(self) -> Future[object]:
+        """Have the database opened now; done when it is. Raises StoreError as `submit` does."""
+        return self.submit(_OPEN)
+
+    @property
     def refusal(self) -> StoreError | None:
         """Why the database cannot be written now; None when it can, as far as is known."""
         return self._refusal
@@ -166,7 +180,7 @@ class Writer:
     async def read(self, query: str, parameters: Sequence[object] = (), *, timeout_s: float = READ_S) -> Rows:
         """All rows of a query, on a reader's thread, beside the writer. Raises StoreError."""
         if self._database is None or self._closing.is_set():
-            await asyncio.wrap_future(self.submit(_OPEN))
+            await asyncio.wrap_future(self.open())
         if self._readers is None:
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"hermesd-{self._name}-read")
         reading = _Reading(query, parameters, self._name)
@@ -295,11 +309,11 @@ class Writer:
         """Write all of `items` in one transaction, or none of them and answer why."""
         try:
             database.begin()
-            for table, group in groupby(items, _table):
-                if table:
-                    _append(database.connection, table, [cast("Append", each.job) for each in group])
+            for appends, run in groupby(items, _is_append):
+                if appends:
+                    _append_all(database.connection, [cast("Append", each.job) for each in run])
                 else:
-                    for each in group:
+                    for each in run:
                         each.result = each.job.apply(database.connection)
             database.commit()
         except Exception as error:  # noqa: BLE001 - whatever a job raises is its own fault alone
@@ -375,8 +389,28 @@ class Writer:
         self._settle(taken, StoreError(f"the {self._name} store was closed before this was written"))
 
 
-def _append(connection: Connection, table: str, jobs: Iterable[Append]) -> None:
-    appender = connection.appender(table)
+def _is_append(item: _Item) -> bool:
+    return isinstance(item.job, Append)
+
+
+def _kind(job: Append) -> tuple[int, str]:
+    return _ORDER.index(job.action), job.table
+
+
+_ORDER = ("insert", "upsert", "delete")
+
+
+def _append_all(connection: Connection, jobs: list[Append]) -> None:
+    for _, alike in groupby(sorted(jobs, key=_kind), _kind):
+        _append(connection, list(alike))
+
+
+def _append(connection: Connection, jobs: Sequence[Append]) -> None:
+    first = jobs[0]
+    if first.action == "delete":
+        appender = connection.appender(first.table, action="delete", key=list(first.key))
+    else:
+        appender = connection.appender(first.table, action=first.action)
     try:
         for job in jobs:
             appender.append_rows(job.rows())
@@ -396,11 +430,6 @@ class _Open(Job):
 
 
 _OPEN = _Open()
-
-
-def _table(item: _Item) -> str:
-    """Into which table an item is appended; "" when it writes by itself."""
-    return item.job.table if isinstance(item.job, Append) else ""
 
 
 class _Reading:

@@ -31,6 +31,20 @@ class Note(Append):
         return [(self.key, self.number)]
 
 
+class Change(Note):
+    action = "upsert"
+
+
+class Removal(Append):
+    table, action, key = "notes", "delete", ("id",)
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+
+    def rows(self) -> Iterable[Sequence[object]]:
+        return [(each,) for each in self.keys]
+
+
 class Do(Job):
     def __init__(self, work: Callable[[Any], object]) -> None:
         self.work = work
@@ -151,6 +165,25 @@ def test_one_bad_job_fails_alone(bench: Bench) -> None:
     ((count, error),) = bench.lost
     assert count == 1
     assert "uplicate key" in error.message
+
+
+def test_neighbours_insert_before_they_change_and_change_before_they_delete(bench: Bench) -> None:
+    go = bench.hold()
+    jobs = [
+        Removal("a", "never there"),
+        Note("a"),
+        Change("b", 2),
+        Removal("c"),
+        Note("b"),
+        Note("c"),
+        Note("d"),
+    ]
+    futures = [bench.writer.submit(each) for each in jobs]
+    go.set()
+    for each in futures:
+        each.result(10)
+    assert bench.commits() == 3
+    assert bench.rows() == [("b", 2), ("d", 0)]
 
 
 def test_a_full_queue_drops_what_is_offered_and_refuses_what_is_submitted(tmp_path: Path) -> None:
