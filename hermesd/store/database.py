@@ -242,14 +242,18 @@ class Database:
         if self._high_water is not None:
             write_high_water(self._high_water, HighWater(self._store, self._number, closed=True))
 
+    def abandon(self) -> None:
+        """Let go of a file that failed; that it was not closed in peace stays noted. Never raises."""
+        for each in (self._reading, self.connection):
+            with contextlib.suppress(Exception):  # it has given up already, and somebody was told why
+                each.close()
+
     def give_up(self, error: StoreError) -> None:
-        """Close what cannot be written any more; a damaged file makes room for a new one where it may.
+        """Let go of what cannot be written any more; a damaged file makes room for a new one where it may.
 
         Raises StoreError when it cannot.
         """
-        for each in (self._reading, self.connection):
-            with contextlib.suppress(Exception):  # it has given up already, and said why
-                each.close()
+        self.abandon()
         if isinstance(error, DamagedError) and self._moved_aside is not None:
             self._move_aside(self._moved_aside, error)
 
