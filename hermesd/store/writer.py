@@ -90,6 +90,10 @@ def _not_measured(seconds: float, jobs: int) -> None:
     return None
 
 
+def _not_told(failure: StoreError | None) -> None:
+    return None
+
+
 class Writer:
     """Opens its database at the first write or read, on its own thread."""
 
@@ -103,12 +107,14 @@ class Writer:
         linger: Callable[[int], float] = adaptive,
         lost: Callable[[int, StoreError], None] = _nothing_lost,
         committed: Callable[[float, int], None] = _not_measured,
+        health: Callable[[StoreError | None], None] = _not_told,
         retry_s: float = RETRY_S,
     ) -> None:
         """`linger(jobs of the last batch)` says how long a batch may wait for more.
 
         `lost(count, error)`: so many offered jobs were not written. `committed(seconds, jobs)`: a batch is
-        on disk. Both are called on the writer's thread, and must return at once.
+        on disk. `health(error)`: nothing can be written any more; `health(None)`: it can again. All are
+        called on the writer's thread, and must return at once.
         """
         self._open_database = open_database
         self._name = name
@@ -117,6 +123,7 @@ class Writer:
         self._linger = linger
         self._lost = lost
         self._committed = committed
+        self._health = health
         self._retry_s = retry_s
         self._queue: deque[_Item] = deque()
         self._wake = threading.Event()
@@ -131,6 +138,7 @@ class Writer:
         self._database: Database | None = None
         self._refusal: StoreError | None = None
         self._refused_at = 0.0
+        self._failure: StoreError | None = None
         self._mark_failed = False
 
     @property
@@ -147,9 +155,9 @@ class Writer:
         return self.submit(_OPEN)
 
     @property
-    def refusal(self) -> StoreError | None:
-        """Why the database cannot be written now; None when it can, as far as is known."""
-        return self._refusal
+    def failure(self) -> StoreError | None:
+        """Why nothing could be written the last time; None when it could."""
+        return self._failure
 
     def offer(self, job: Job) -> bool:
         """Have `job` written soon; never blocks. False: the queue is full or closed, and it was dropped."""
@@ -269,6 +277,7 @@ class Writer:
         try:
             database = self._opened()
         except StoreError as refusal:
+            self._set_failure(refusal)
             self._settle(batch, refusal)
             return
         began = time.monotonic()
@@ -276,7 +285,10 @@ class Writer:
         if error is not None and len(batch) > 1 and not is_disks_fault(error):
             self._write_singly(database, batch)
             error = None
-        self._settle(batch, None if error is None else self._told(error))
+        failure = None if error is None else self._told(error)
+        if error is None or is_disks_fault(error):
+            self._set_failure(failure)
+        self._settle(batch, failure)
         self._committed(time.monotonic() - began, len(batch))
 
     def _write_singly(self, database: Database, batch: list[_Item]) -> None:
@@ -289,6 +301,11 @@ class Writer:
                 each.error = self._told(failed)
                 if self._database is None:
                     gone = each.error
+
+    def _set_failure(self, failure: StoreError | None) -> None:
+        before, self._failure = self._failure, failure
+        if (before is None) != (failure is None):
+            self._health(failure)
 
     def _error(self, error: Exception) -> StoreError:
         return database_error(error, f"the {self._name} store", "write")
@@ -348,8 +365,6 @@ class Writer:
         try:
             self._database = self._open_database()
         except StoreError as error:
-            if self._refusal is None or self._refusal.message != error.message:
-                _log.error("the %s store cannot be opened: %s (%s)", self._name, error.message, error.remedy)
             self._refusal, self._refused_at = error, now
             raise
         self._refusal = None

@@ -60,12 +60,14 @@ class Bench:
         self.path = path
         self.lost: list[tuple[int, StoreError]] = []
         self.batches: list[int] = []
+        self.health: list[StoreError | None] = []
         self.opened = 0
         self.fails: Exception | None = None
         self.writer = Writer(
             self._open,
             name="notes",
             lost=lambda count, error: self.lost.append((count, error)),
+            health=self.health.append,
             committed=lambda seconds, jobs: self.batches.append(jobs),
             **{"retry_s": 0.0, **options},
         )
@@ -210,14 +212,17 @@ def test_a_database_that_cannot_be_opened_fails_each_write_and_heals(bench: Benc
     for _ in range(2):
         with pytest.raises(StoreError, match="the disk is gone"):
             bench.writer.submit(Note("x")).result(10)
-    assert bench.writer.refusal is bench.fails
+    assert bench.writer.failure is bench.fails
+    assert bench.health == [bench.fails]
     assert bench.writer.offer(Note("y"))
     with pytest.raises(StoreError):
         bench.writer.submit(Note("x")).result(10)
     assert [count for count, _ in bench.lost] == [1]
     bench.fails = None
     bench.writer.submit(Note("x")).result(10)
-    assert bench.writer.refusal is None
+    assert bench.writer.failure is None
+    assert len(bench.health) == 2
+    assert bench.health[1] is None
     assert bench.rows() == [("x", 0)]
 
 
