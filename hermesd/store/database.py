@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
 
 HIGH_WATER_S = 1.0
-#: In this order: the last two forbid the others. What does not fit into memory is refused, so that content is
-#: never spilled beside the store.
+#: In this order: what forbids comes last. What does not fit into memory is refused, so that content is never
+#: spilled beside the store. A file that is refused stays as it is, its log beside it.
 _CLOSED = """
-SET TimeZone = 'UTC'; SET temp_directory = '';
-SET enable_external_access = false; SET lock_configuration = true;
+PRAGMA disable_checkpoint_on_shutdown;
+SET TimeZone = 'UTC'; SET temp_directory = ''; SET enable_external_access = false;
 """
+_ACCEPTED = "PRAGMA enable_checkpoint_on_shutdown; SET lock_configuration = true"
 #: What DuckDB says when the bytes of a file are not what it wrote.
 _DAMAGE = (
     "corrupt",
@@ -133,6 +134,7 @@ class Database:
             # Apart from the writer's own: a cursor can be taken from it while a transaction is open there.
             self._reading = self.connection.cursor()
             self._begin_life()
+            self.connection.execute(_ACCEPTED)
         except BaseException as error:
             self.connection.close()
             if isinstance(error, duckdb.Error):
