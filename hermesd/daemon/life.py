@@ -187,7 +187,7 @@ class Daemon:
                 finally:
                     undo_signals()
                     await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
-                    await self._close_storage()
+                    await self._storage.close(self._desk, STORE_S)
                     await self._watch.close()
                     for task in background:
                         task.cancel()
@@ -240,9 +240,6 @@ class Daemon:
         await self._storage.tend(
             self._dispatcher.idempotency, lambda: self._dispatcher.policy.idempotency_window_s
         )
-
-    async def _close_storage(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._desk, self._storage.close, STORE_S)
 
     def _decisions(self, reloader: Reloader) -> Decisions:
         return Decisions(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from datetime import timedelta
 
 from hermesd.clock import Clock, uuid7
@@ -17,6 +19,8 @@ from hermesd.store.requests import RequestLedger, open_state
 from hermesd.store.writer import Writer
 from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
+
+_log = logging.getLogger("hermesd.store")
 
 #: How often it is seen whether something is to be done.
 TEND_S = 2.0
@@ -42,6 +46,7 @@ class Storage:
             name="state",
             committed=lambda seconds, jobs: metrics.store_committed("state", seconds),
             health=self._tell_health,
+            lost=_tell_lost,
         )
         self.ledger = RequestLedger(self.state, self._boot)
 
@@ -79,9 +84,10 @@ class Storage:
         told = f"calls that must be written down before they run are refused: {failure.message}"
         return [Rejection("store", told, failure.remedy)]
 
-    def close(self, timeout_s: float) -> None:
-        """Write what waits and close; blocks for at most `timeout_s`."""
-        self.state.close(timeout_s)
+    async def close(self, executor: Executor, timeout_s: float) -> None:
+        """Write what waits and close, within `timeout_s`; the wait is the executor's."""
+        self.ledger.flush()
+        await asyncio.get_running_loop().run_in_executor(executor, self.state.close, timeout_s)
 
     def _tell_health(self, failure: StoreError | None) -> None:
         path = str(self._directory.state_database)
@@ -99,3 +105,8 @@ class Storage:
         if len(intents) > TOLD:
             self._events.emit("call_interrupted", "", f"and {len(intents) - TOLD} more calls")
         self.interrupted(intents)
+
+
+def _tell_lost(count: int, error: StoreError) -> None:
+    """What nobody waits for is the end of calls, so that they may be told as interrupted after a restart."""
+    _log.warning("that %d calls have ended could not be written: %s", count, error.message)

@@ -41,6 +41,8 @@ STATE = Schema(
         """,
     ),
 )
+#: How long the intent of a call that has ended may stand before it is removed for itself, in seconds.
+END_S = 0.2
 _COLUMNS = ", ".join(each.name for each in fields(Intent))
 
 
@@ -110,16 +112,16 @@ class _Begin(Append):
 
 
 class _End(Append):
-    __slots__ = ("row",)
+    __slots__ = ("ids",)
     table = "intents"
     action = "delete"
     key = ("id",)
 
-    def __init__(self, intent: Intent) -> None:
-        self.row = (intent.id,)
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = ids
 
     def rows(self) -> Iterable[Sequence[object]]:
-        return (self.row,)
+        return [(each,) for each in self.ids]
 
 
 class _Record(Job):
@@ -155,6 +157,9 @@ class RequestLedger:
     def __init__(self, writer: Writer, boot: str) -> None:
         self._writer = writer
         self._boot = boot
+        #: Of calls that have ended and have nothing to record: they go with the next intent that is written.
+        self._ended: list[str] = []
+        self._turn: asyncio.TimerHandle | None = None
 
     async def find(self, principal: str, tool: str, key: str, since: datetime) -> Recorded | None:
         """What the key answers, if its call began at `since` or later. Raises StoreError."""
@@ -167,14 +172,37 @@ class RequestLedger:
 
     async def begin(self, intent: Intent) -> None:
         """Return when the intent is on disk. Raises StoreError when it is not."""
-        await asyncio.wrap_future(self._writer.submit(_Begin(self._boot, intent)))
+        job = _Begin(self._boot, intent)
+        if not self._ended:
+            await asyncio.wrap_future(self._writer.submit(job))
+            return
+        ended, self._ended = self._ended, []
+        await asyncio.wrap_future(self._writer.submit(job, _End(ended)))
 
     def end(self, intent: Intent, result: Result | None) -> Future[object]:
         """The call has ended; with a `result`, that is what its key answers from now on.
 
-        The future raises StoreError when it could not be written.
+        The future raises StoreError when it could not be written. Without a result it is done at once, and
+        the intent goes soon.
         """
-        return self._writer.submit(_End(intent) if result is None else _Record(intent, result))
+        if result is not None:
+            return self._writer.submit(_Record(intent, result))
+        self._ended.append(intent.id)
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_later(END_S, self.flush)
+        done: Future[object] = Future()
+        done.set_result(None)
+        return done
+
+    def flush(self) -> None:
+        """Have the intents removed that waited for another to be written."""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        if self._ended:
+            ended, self._ended = self._ended, []
+            if not self._writer.offer(_End(ended)):
+                self._ended = ended
 
     def sweep(self, before: datetime) -> Future[object] | None:
         """Forget what began before that; None when nothing has been opened."""

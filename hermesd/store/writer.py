@@ -163,12 +163,13 @@ class Writer:
         """Have `job` written soon; never blocks. False: the queue is full or closed, and it was dropped."""
         if len(self._queue) >= self._capacity or self._closing.is_set():
             return False
-        self._put(_Item(job, None))
+        self._put([_Item(job, None)])
         return True
 
-    def submit(self, job: Job) -> Future[object]:
+    def submit(self, job: Job, *before: Job) -> Future[object]:
         """Have `job` written; the future is done after the commit, with what `apply` returned.
 
+        What comes `before` it is offered, in the same batch as far as its size lets it.
         It raises StoreError when the job was not written: the disk is full, the file damaged, the queue full
         or closed, or the job itself at fault.
         """
@@ -182,7 +183,7 @@ class Writer:
                 )
             )
         else:
-            self._put(_Item(job, future))
+            self._put([*(_Item(each, None) for each in before), _Item(job, future)])
         return future
 
     async def read(self, query: str, parameters: Sequence[object] = (), *, timeout_s: float = READ_S) -> Rows:
@@ -221,9 +222,9 @@ class Writer:
         self._ended = True
         self._fail_all()
 
-    def _put(self, item: _Item) -> None:
-        self._queue.append(item)
-        # Looked at after the append, and set before the last look at the queue: no wake-up is lost.
+    def _put(self, items: list[_Item]) -> None:
+        self._queue.extend(items)
+        # Looked at after the items are there, and set before the last look at the queue: no wake-up is lost.
         if self._idle:
             self._wake.set()
         elif self._thread is None:

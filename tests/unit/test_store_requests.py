@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -87,7 +88,8 @@ async def test_what_was_begun_and_never_ended_is_told_and_answers_unknown(first:
     freed = replace(INTENT, id="i4", idempotency_key="freed")
     for each in (INTENT, unkeyed, repeatable, freed):
         await first.ledger.begin(each)
-    first.ledger.end(freed, None).result(10)
+    first.ledger.end(freed, None).result(0)
+    first.ledger.flush()
     first.end()
     found = await second.ledger.find(*KEY, since=BEGAN)
     assert found is not None
@@ -101,6 +103,22 @@ async def test_what_was_begun_and_never_ended_is_told_and_answers_unknown(first:
     assert await third.ledger.find(*KEY, since=BEGAN) is not None
     assert third.interrupted == []
     third.end()
+
+
+async def test_the_intent_of_an_ended_call_goes_with_the_next_or_soon(
+    first: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = "SELECT id FROM intents ORDER BY id"
+    await first.ledger.begin(INTENT)
+    first.ledger.end(INTENT, None)
+    assert await first.writer.read(count) == [("i1",)]
+    await first.ledger.begin(replace(INTENT, id="i2"))
+    assert await first.writer.read(count) == [("i2",)]
+    monkeypatch.setattr("hermesd.store.requests.END_S", 0.0)
+    first.ledger.end(replace(INTENT, id="i2"), None)
+    async with asyncio.timeout(10):
+        while await first.writer.read(count):
+            await asyncio.sleep(0.01)
 
 
 async def test_opening_again_in_the_same_life_leaves_what_goes_on_alone(first: Life) -> None:
