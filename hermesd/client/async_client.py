@@ -77,9 +77,9 @@ class AsyncClient:
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
-        Sent at most once: tried again only when no connection was made. Asking again with the same
-        `idempotency_key` brings the recorded answer and runs nothing. `timeout_ms` bounds the tool,
-        `timeout_s` the RPC.
+        Sent at most once: tried again only when no connection was made. With an `idempotency_key` it is sent
+        again when the connection broke, as the same key brings the recorded answer and runs nothing.
+        `timeout_ms` bounds the tool, `timeout_s` the RPC.
         """
         request = call_request(
             name,
@@ -92,7 +92,8 @@ class AsyncClient:
             metadata=metadata,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
-        return CallResult(await self._write(self._tools.CallTool, request, deadline))
+        send = self._read if idempotency_key else self._write
+        return CallResult(await send(self._tools.CallTool, request, deadline))
 
     def stream_call_tool(
         self,
@@ -368,7 +369,7 @@ class AsyncClient:
         )
 
     async def _read(self, rpc: Callable[..., Awaitable[Any]], request: object, timeout_s: float) -> Any:
-        """A read changes nothing: it may be sent again whenever the connection was at fault."""
+        """What changes nothing, or nothing more, may be sent again whenever the connection was at fault."""
         return await self._send(rpc, request, timeout_s, is_connection_trouble)
 
     async def _write(self, rpc: Callable[..., Awaitable[Any]], request: object, timeout_s: float) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,6 +139,49 @@ def test_a_daemon_that_only_reads_opens_no_database(home: Home, serve: Serve) ->
     assert (store / "state.duckdb").exists()
     assert (store / "state.high-water").exists()
     assert daemon.status().threads["hermesd-state-write"] == 1
+
+
+@pytest.mark.promise("IDM-5")
+def test_a_store_that_cannot_be_opened_is_told_everywhere_and_heals(home: Home, serve: Serve) -> None:
+    out = orders(home)
+    home.follow("orders", isolation="process", server={"listen": [home.address], "http": "127.0.0.1:0"})
+    state = DataDir(home.data).state_database
+    state.parent.mkdir(parents=True, mode=0o700)
+    home.data.chmod(0o700)
+    state.write_bytes(b"no database " * 1000)
+    daemon = serve()
+    base = f"http://{daemon.events('http_started')[0].subject}"
+    assert get(f"{base}/readyz")[0] == 200, "nothing has asked for it yet"
+    with daemon.client() as client:
+        for key in ("", "k"):
+            refused = client.call_tool("orders.place_order", {"item": "x"}, idempotency_key=key)
+            assert (refused.code, refused.effect, refused.retryable) == ("UNAVAILABLE", "none", True)
+            assert "restore a backup" in refused.detail["remedy"]
+            assert "not a valid DuckDB database" in refused.detail["reason"]
+        assert client.call_tool("orders.count_orders").data == 1
+        status, body = get(f"{base}/readyz")
+        assert status == 503
+        assert "store" in body
+        assert daemon.events("store_failed")[0].subject == str(state)
+        assert [each.name for each in daemon.status().warnings].count("store") == 1
+        assert "not a valid" in daemon.ctl("status").stdout
+        state.unlink()
+        eventually(lambda: get(f"{base}/readyz")[0] == 200)
+        assert client.call_tool("orders.place_order", {"item": "x"}, idempotency_key="k").data == 2
+    assert daemon.events("store_recovered")
+    assert lines(out) == ["read", "x"]
+    metrics = get(f"{base}/metrics")[1]
+    assert 'hermesd_store_commit_seconds_count{store="state"}' in metrics
+
+
+def get(url: str) -> tuple[int, str]:
+    """Status and body."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_a_key_is_new_again_after_its_window_and_is_swept(home: Home, serve: Serve) -> None:
