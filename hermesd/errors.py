@@ -126,6 +126,10 @@ class DeniedError(HermesdError):
     """This caller may never do that."""
 
 
+class UnauthenticatedError(HermesdError):
+    """Nobody can tell who calls, or the token is wrong, expired or taken back."""
+
+
 class FellBehindError(HermesdError):
     """A watcher asked for events that are no longer kept."""
 

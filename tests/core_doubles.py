@@ -153,13 +153,13 @@ class Told:
 class Served:
     """A dispatcher over fake runtimes, ready to be called."""
 
-    def __init__(self, policy: CallPolicy | None = None) -> None:
+    def __init__(self, policy: CallPolicy | None = None, **collaborators: Any) -> None:
         self.clock = SystemClock()
         self.registry = Registry()
         self.flights = Flights()
         self.told = Told()
         self.dispatcher = Dispatcher(
-            self.registry, self.flights, policy or CallPolicy(), self.told, self.clock
+            self.registry, self.flights, policy or CallPolicy(), self.told, self.clock, **collaborators
         )
         self.instances: dict[str, Instance] = {}
         self._ids = 0

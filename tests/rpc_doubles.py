@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesd.access.identity import Identities
 from hermesd.clock import SystemClock
 from hermesd.errors import (
     AlreadyExistsError,
@@ -23,6 +24,7 @@ from hermesd.model.definition import Example, ToolDefinition
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.ports import Emit
 from hermesd.rpc.server import Backend, Limits, RpcServer
+from hermesd.serving.confirmation import Confirmations
 
 SINCE = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "1" * 64
@@ -68,6 +70,8 @@ class Change:
     kind: str
     name: str
     generation: int
+    roles: tuple[str, ...] | None = ()
+    roles_before: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True)
@@ -365,8 +369,10 @@ class Daemon:
         self.reloader = Reloader()
         self.administration = Administration()
         self.events = History()
+        self.confirmations = Confirmations(SystemClock())
         self.address = address
         admin = self.administration
+        self.identities = Identities(SystemClock())
         backend = Backend(
             self.calls,
             self.registry,
@@ -375,6 +381,9 @@ class Daemon:
             inspection=admin,
             lifecycle=admin,
             decisions=admin,
+            confirmations=self.confirmations,
+            identities=self.identities,
+            agents=admin,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 

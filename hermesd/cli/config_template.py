@@ -27,6 +27,9 @@ _CONFIG = """\
 #server:
   # Operators talk to this socket (mode 0600; 0660 with socket_group). Default: in the runtime folder.
 #  listen: ["unix:/run/hermesd/hermesd.sock"]
+  # Agents come here, with the token that `hermesd ctl agents add NAME` prints. Other hosts need tls.
+#  agents_listen: ["unix:/run/hermesd/agents.sock", "127.0.0.1:7443"]
+#  tls: {cert: server.pem, key: server.key}
   # /healthz, /readyz and /metrics. Default: off.
 #  http: "127.0.0.1:7480"
   # How long calls in flight may go on when the daemon stops or a plugin is replaced.
@@ -54,6 +57,14 @@ plugins:
 # Values for trusted plugins whose plugin.yaml asks for the name: ctx.secret("EXAMPLE_TOKEN"). Better
 # ${file:/etc/hermesd/secret/example} than a variable.
 #secrets: {EXAMPLE_TOKEN: "${EXAMPLE_TOKEN:-none}"}
+
+# Who may call. `hermesd ctl agents add NAME` makes agents without this; one that is written down here wins.
+# * crosses dots; deny wins; ceiling is the worst side effect that it may cause.
+#agents:
+#  reporter:
+#    token_sha256: "0000000000000000000000000000000000000000000000000000000000000000"
+#    tools: {allow: ["text.*", "time.*"], deny: ["*.delete_*"]}
+#    ceiling: read
 
 # What holds for a tool that says nothing itself.
 #defaults:

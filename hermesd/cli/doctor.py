@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,11 +15,14 @@ from hermesd.access.socket_access import folder_fault, group_id
 from hermesd.cli import examination, machine
 from hermesd.cli.examination import Finding, Listener
 from hermesd.config import places
-from hermesd.config.configuration import Configuration
+from hermesd.config.configuration import Configuration, Server, Tls
 from hermesd.config.load import find_config, load_configuration
 from hermesd.errors import HermesdError, PreconditionError, RejectedError
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from hermesd.client import Client
 
 #: How long the daemon may take to say that it is there.
 TIMEOUT_S = 2.0
@@ -113,6 +117,8 @@ def examine(setting: Setting, uid: int) -> Iterator[Finding]:
     for address in _addresses(setting):
         yield examination.check_listener(_listener(address, answer))
     yield examination.check_daemon(answer, fault, remedy)
+    if answer is not None and answer["agents"] is not None:
+        yield examination.check_agents(**cast("dict[str, Any]", answer["agents"]))
 
 
 def _files(setting: Setting, uid: int) -> Iterator[Finding]:
@@ -137,18 +143,25 @@ def _files(setting: Setting, uid: int) -> Iterator[Finding]:
             parent=machine.path_facts(parent),
         )
         yield examination.check_disk(parent, *machine.free_space(parent))
+    tls = configuration.server.tls if configuration else Tls()
+    for name, path in (("cert", tls.cert), ("key", tls.key), ("client_ca", tls.client_ca)):
+        if path is not None:
+            facts = machine.path_facts(path)
+            yield examination.check_key_file(f"server.tls.{name}", facts, secret=name == "key")
     yield examination.check_clock(time.time(), machine.installed_at(), machine.newest(files))
 
 
 def _addresses(setting: Setting) -> list[str]:
-    http = setting.configuration.server.http if setting.configuration else ""
-    return [*setting.listen, *([http] if http else [])]
+    server = setting.configuration.server if setting.configuration else Server()
+    return [*setting.listen, *server.agents_listen, *([server.http] if server.http else [])]
 
 
 def _listener(address: str, answer: Mapping[str, object] | None) -> Listener:
     if address.startswith("unix:"):
         return _unix_listener(address, Path(address.removeprefix("unix:")), answer)
     host, _, port = address.rpartition(":")
+    if port == "0":
+        return Listener(address)
     holder = machine.listening_process(host.strip("[]"), int(port))
     ours = answer is not None and f"(pid {answer['pid']})" in holder
     return Listener(address, holder, ours)
@@ -185,6 +198,7 @@ def _ask_daemon(setting: Setting) -> tuple[Mapping[str, object] | None, str, str
     try:
         with Client(address, timeout_s=TIMEOUT_S) as client:
             status = client.get_status()
+            agents = _agents(client, listening=bool(status.agents_addresses))
     except HermesdError as error:
         return None, error.message, error.remedy or "hermesd serve"
     return (
@@ -192,9 +206,20 @@ def _ask_daemon(setting: Setting) -> tuple[Mapping[str, object] | None, str, str
             "version": status.version,
             "state": status.state,
             "pid": status.pid,
-            "addresses": list(status.addresses),
+            "addresses": [*status.addresses, *status.agents_addresses],
+            "agents": agents,
             "rejected": len(status.reload.rejected),
         },
         "",
         "",
     )
+
+
+def _agents(client: Client, *, listening: bool) -> dict[str, object] | None:
+    """What there is to say of the agents; None for a daemon that knows none of such things."""
+    try:
+        known = list(client.agents())
+    except HermesdError:
+        return None
+    expired = [each.name for each in known if each.state == "expired"]
+    return {"active": len(known) - len(expired), "expired": expired, "listening": listening}

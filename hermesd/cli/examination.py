@@ -171,6 +171,27 @@ def check_private(check: str, facts: PathFacts, uid: int, *, parent: PathFacts) 
     return Finding(check, "ok", str(facts.path))
 
 
+def check_key_file(check: str, facts: PathFacts, *, secret: bool) -> Finding:
+    """A file of `server.tls`. Whoever reads a private key can pass for this daemon."""
+    if facts.mode is None or not facts.readable:
+        return Finding(check, "fail", f"{facts.path} cannot be read", "name a readable file in PEM")
+    if secret and facts.mode & 0o077 and not facts.private_group:
+        message = f"{facts.path} is open to others (mode {stat.S_IMODE(facts.mode):04o})"
+        return Finding(check, "warn", message, f"chmod 0600 {facts.path}")
+    return Finding(check, "ok", str(facts.path))
+
+
+def check_agents(active: int, expired: Sequence[str], *, listening: bool) -> Finding:
+    """The agents that the running daemon knows."""
+    message = f"{active} active" + (f", expired: {', '.join(expired)}" if expired else "")
+    if expired:
+        return Finding("agents", "warn", message, "hermesd ctl agents revoke NAME, or give it a later end")
+    if active and not listening:
+        remedy = "set server.agents_listen, so that they need not come to the operator's socket"
+        return Finding("agents", "warn", f"{message}, and no address is theirs", remedy)
+    return Finding("agents", "ok", message)
+
+
 def check_disk(path: Path, free_bytes: int, free_inodes: int) -> Finding:
     """A full disk stops every reload. `free_inodes` < 0: the file system does not count them."""
     message = f"{free_bytes // 1024**2} MiB free at {path}"

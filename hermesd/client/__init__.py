@@ -17,6 +17,7 @@ from hermesd.client.error import (
     WatchLostError,
 )
 from hermesd.client.result import CallResult
+from hermesd.client.tls import Tls
 
 __all__ = [
     "AsyncClient",
@@ -31,6 +32,7 @@ __all__ = [
     "NotAllowedError",
     "RaceLostError",
     "RefusedError",
+    "Tls",
     "ToolFailedError",
     "UnreachableError",
     "WatchLostError",

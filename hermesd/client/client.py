@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    agent_pb2,
+    agent_pb2_grpc,
+    confirmation_pb2,
+    tool_pb2,
+    tool_pb2_grpc,
+)
 from hermesd.client.address import choose_address
 from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
 from hermesd.client.request import (
@@ -18,6 +27,7 @@ from hermesd.client.request import (
     OPTIONS,
     RELOAD_S,
     TIMEOUT_S,
+    add_agent_request,
     backoff_s,
     call_request,
     call_timeout_s,
@@ -25,27 +35,40 @@ from hermesd.client.request import (
     token_metadata,
 )
 from hermesd.client.result import CallResult
+from hermesd.client.tls import Tls, check_private
 
 
 class Client:
     """A connection to a daemon; may be shared by threads.
 
-    `address` is `unix:PATH` or `HOST:PORT`; without one HERMESD_ADDRESS, then the usual places. Every
-    RPC but a watch has a deadline (`timeout_s` seconds). Reads are tried again when the connection breaks,
-    everything else only when it certainly was not sent. Raises ClientError and its kinds.
+    `address` is `unix:PATH` or `HOST:PORT`; without one HERMESD_ADDRESS, then the usual places. `token` says
+    which agent calls, and never crosses a network in the clear; `tls` encrypts. Every RPC but a watch has a
+    deadline (`timeout_s` seconds). Reads are tried again when the connection breaks, everything else only
+    when it certainly was not sent. Raises ClientError and its kinds.
     """
 
     def __init__(
-        self, address: str | None = None, *, token: str | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        address: str | None = None,
+        *,
+        token: str | None = None,
+        tls: Tls | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         choice = choose_address(address, os.environ)
         self.address = str(choice.address)
         self._tried = choice.tried
         self._timeout_s = timeout_s
+        check_private(choice.address, token, tls)
         self._metadata = token_metadata(token)
-        self._channel = grpc.insecure_channel(choice.address.target, options=OPTIONS)
+        self._channel = (
+            grpc.insecure_channel(choice.address.target, options=OPTIONS)
+            if tls is None
+            else grpc.secure_channel(choice.address.target, tls.credentials(), options=OPTIONS)
+        )
         self._tools: Any = tool_pb2_grpc.ToolServiceStub(self._channel)
         self._admin: Any = admin_pb2_grpc.AdminServiceStub(self._channel)
+        self._agent: Any = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +102,8 @@ class Client:
 
         Sent at most once: tried again only when no connection was made. With an `idempotency_key` it is sent
         again when the connection broke, as the same key brings the recorded answer and runs nothing.
-        `timeout_ms` bounds the tool, `timeout_s` the RPC.
+        `timeout_ms` bounds the tool, `timeout_s` the RPC. `confirmation_token`: what CONFIRMATION_REQUIRED
+        gave for this very call.
         """
         request = call_request(
             name,
@@ -149,6 +173,16 @@ class Client:
         while True:
             page = self.list_plugins(page_size=1000, page_token=token, state=state)
             yield from page.plugins
+            token = page.next_page_token
+            if not token:
+                return
+
+    def agents(self) -> Iterator[agent_pb2.Agent]:
+        """All agents, page by page."""
+        token = ""
+        while True:
+            page = self.list_agents(page_size=1000, page_token=token)
+            yield from page.agents
             token = page.next_page_token
             if not token:
                 return
@@ -339,6 +373,95 @@ class Client:
         """Enable or disable one tool."""
         answer: admin_pb2.SetToolResponse = self._write(
             self._admin.SetTool, admin_pb2.SetToolRequest(name=name, enabled=enabled), self._timeout_s
+        )
+        return answer
+
+    def who_am_i(self) -> agent_pb2.WhoAmIResponse:
+        """Who the daemon takes this client for, and what that may do."""
+        answer: agent_pb2.WhoAmIResponse = self._read(
+            self._agent.WhoAmI, agent_pb2.WhoAmIRequest(), self._timeout_s
+        )
+        return answer
+
+    def list_agents(self, *, page_size: int = 0, page_token: str = "") -> agent_pb2.ListAgentsResponse:
+        """One page of the agents; `agents` goes through all pages."""
+        answer: agent_pb2.ListAgentsResponse = self._read(
+            self._admin.ListAgents,
+            agent_pb2.ListAgentsRequest(page_size=page_size, page_token=page_token),
+            self._timeout_s,
+        )
+        return answer
+
+    def add_agent(
+        self,
+        name: str,
+        *,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        roles: Sequence[str] = (),
+        ceiling: str = "",
+        self_confirm: bool = False,
+        expires: datetime | None = None,
+    ) -> agent_pb2.AddAgentResponse:
+        """Make an agent; its token is in the answer and nowhere else. `expires` is aware."""
+        request = add_agent_request(
+            name,
+            allow=allow,
+            deny=deny,
+            roles=roles,
+            ceiling=ceiling,
+            self_confirm=self_confirm,
+            expires=expires,
+        )
+        answer: agent_pb2.AddAgentResponse = self._write(self._admin.AddAgent, request, self._timeout_s)
+        return answer
+
+    def rotate_agent(self, name: str) -> agent_pb2.RotateAgentResponse:
+        """Give an agent a new token; the old one is refused from now on."""
+        answer: agent_pb2.RotateAgentResponse = self._write(
+            self._admin.RotateAgent, agent_pb2.RotateAgentRequest(name=name), self._timeout_s
+        )
+        return answer
+
+    def revoke_agent(self, name: str) -> agent_pb2.RevokeAgentResponse:
+        """Remove an agent; what it has open ends."""
+        answer: agent_pb2.RevokeAgentResponse = self._write(
+            self._admin.RevokeAgent, agent_pb2.RevokeAgentRequest(name=name), self._timeout_s
+        )
+        return answer
+
+    def list_confirmations(
+        self, *, page_size: int = 0, page_token: str = "", state: str = ""
+    ) -> confirmation_pb2.ListConfirmationsResponse:
+        """One page of the calls that wait for somebody's agreement or have it, the oldest first."""
+        answer: confirmation_pb2.ListConfirmationsResponse = self._read(
+            self._admin.ListConfirmations,
+            confirmation_pb2.ListConfirmationsRequest(
+                page_size=page_size, page_token=page_token, state=state
+            ),
+            self._timeout_s,
+        )
+        return answer
+
+    def approve_confirmation(
+        self, confirmation: str, *, reason: str = ""
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        """Let a call run that waits for the operator; its id, or its token. MissingError: there is none."""
+        answer: confirmation_pb2.ResolveConfirmationResponse = self._write(
+            self._admin.ResolveConfirmation,
+            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="approve", reason=reason),
+            self._timeout_s,
+        )
+        return answer
+
+    def deny_confirmation(
+        self, confirmation: str, *, reason: str = ""
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        """Refuse a call that waits; its caller is told `reason`. MissingError: there is none."""
+        answer: confirmation_pb2.ResolveConfirmationResponse = self._write(
+            self._admin.ResolveConfirmation,
+            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="deny", reason=reason),
+            self._timeout_s,
         )
         return answer
 

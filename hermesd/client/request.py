@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, agent_pb2, tool_pb2
 from hermesd.errors import InvalidRequestError
 
 MESSAGE_BYTES = 16 * 1024 * 1024
@@ -75,6 +76,31 @@ def grant_request(name: str, permissions: Mapping[str, Any], action: str) -> adm
     """Grant or revoke; no permissions to revoke: all of them."""
     text = json_text(permissions) if permissions else ""
     return admin_pb2.GrantPluginRequest(name=name, permissions_json=text, action=action)
+
+
+def add_agent_request(
+    name: str,
+    *,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    roles: Sequence[str] = (),
+    ceiling: str = "",
+    self_confirm: bool = False,
+    expires: datetime | None = None,
+) -> agent_pb2.AddAgentRequest:
+    """An agent to be made. InvalidRequestError for an `expires` without an offset."""
+    request = agent_pb2.AddAgentRequest(
+        name=name,
+        tools=agent_pb2.ToolRights(allow=allow, deny=deny),
+        roles=roles,
+        ceiling=ceiling,
+        self_confirm=self_confirm,
+    )
+    if expires is not None:
+        if expires.tzinfo is None:
+            raise InvalidRequestError("expires has no offset", remedy="give an aware datetime")
+        request.expires.FromDatetime(expires)
+    return request
 
 
 def json_text(value: Mapping[str, Any]) -> str:

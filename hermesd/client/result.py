@@ -93,6 +93,11 @@ class CallResult:
     def truncated(self) -> bool:
         return self._result.truncated
 
+    @property
+    def confirmation_token(self) -> str:
+        """What the same call has to show, where this one needs agreement first; "" otherwise."""
+        return str(self.detail.get("confirmation_token", ""))
+
     def raise_for_error(self) -> Self:
         """Itself when ok; ToolFailedError otherwise."""
         if not self.ok:

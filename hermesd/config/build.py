@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hermesd.config.configuration import (
+    AgentEntry,
     Configuration,
     Defaults,
     DescriptionChars,
@@ -15,10 +16,12 @@ from hermesd.config.configuration import (
     Plugins,
     Server,
     Telemetry,
+    Tls,
+    ToolRights,
     TrustEntry,
     UntrustedEntry,
 )
-from hermesd.config.kind import KeyFault
+from hermesd.config.kind import AgentsAddress, KeyFault
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions, build_permissions
 from hermesd.errors import Rejection
@@ -37,11 +40,12 @@ def build(
 ) -> Configuration:
     """The tree has been checked against the table, which the dataclasses mirror (a test says so)."""
     return Configuration(
-        server=Server(**_own(Server, tree["server"]) | {"limits": Limits(**tree["server"]["limits"])}),
+        server=_server(tree["server"]),
         data_dir=tree["data_dir"],
         plugins=_plugins(tree["plugins"]),
         defaults=_defaults(tree["defaults"]),
         telemetry=Telemetry(**_own(Telemetry, tree["telemetry"])),
+        agents={name: _agent(entry) for name, entry in tree["agents"].items()},
         secrets={name: value for name, value in tree["secrets"].items() if value is not None},
         warnings=warnings,
         digest=origins.digest,
@@ -62,13 +66,39 @@ def cross_faults(tree: Tree) -> Iterator[KeyFault]:
             yield KeyFault(at, "has neither a digest nor follow: true", remedy)
         if name in plugins.get("untrusted", {}):
             yield KeyFault(at, "stands under untrusted too", "keep one of the two")
-    listen = tree["server"]["listen"]
-    if len(set(listen)) != len(listen):
-        yield KeyFault(("server", "listen"), "names one address twice", "keep one of the two")
+    yield from _listening_faults(tree["server"])
+    yield from _shared_tokens(tree["agents"])
     chars = tree["defaults"]["description_chars"]
     if chars["warn"] > chars["max"]:
         at = ("defaults", "description_chars", "warn")
         yield KeyFault(at, "is above description_chars.max", "lower it, or raise max")
+
+
+def _listening_faults(server: Tree) -> Iterator[KeyFault]:
+    listen, agents, tls = server["listen"], server["agents_listen"], server["tls"]
+    for key, named in (("listen", listen), ("agents_listen", agents)):
+        if len(set(named)) != len(named):
+            yield KeyFault(("server", key), "names one address twice", "keep one of the two")
+    for index, address in enumerate(agents):
+        if address in listen:
+            at = ("server", "agents_listen", index)
+            yield KeyFault(at, "is the operator's address too", "give agents an address of their own")
+        if AgentsAddress.needs_tls(address) and tls["cert"] is None:
+            problem = "an address that other machines can reach needs server.tls"
+            remedy = "set server.tls.cert and key, or listen on 127.0.0.1 or a unix socket"
+            yield KeyFault(("server", "agents_listen", index), problem, remedy)
+    for key, other in (("cert", "key"), ("key", "cert"), ("client_ca", "cert")):
+        if tls[key] is not None and tls[other] is None:
+            yield KeyFault(("server", "tls", key), f"needs server.tls.{other} beside it", "set both")
+
+
+def _shared_tokens(agents: Tree) -> Iterator[KeyFault]:
+    first: dict[str, str] = {}
+    for name, entry in agents.items():
+        token = entry["token_sha256"]
+        if token and first.setdefault(token, name) != name:
+            at = ("agents", name, "token_sha256")
+            yield KeyFault(at, f"is the token of {first[token]} too", "give each agent a token of its own")
 
 
 def cross_warnings(tree: Tree) -> Iterator[KeyFault]:
@@ -80,12 +110,30 @@ def cross_warnings(tree: Tree) -> Iterator[KeyFault]:
         if entry["follow"]:
             problem = f"whoever can write the plugin {name} runs code in the daemon: for development only"
             yield KeyFault(("plugins", "trusted", name), problem, "trust a digest instead")
+    for name, agent in tree["agents"].items():
+        at = ("agents", name)
+        if not agent["token_sha256"] and tree["server"]["tls"]["client_ca"] is None:
+            problem = f"nobody can be {name}: it has no token, and server.tls.client_ca is not set"
+            yield KeyFault(
+                at, problem, "set its token_sha256, or make it by `hermesd ctl agents add` instead"
+            )
+        if not agent["tools"]["allow"]:
+            yield KeyFault(at, f"no tool exists for {name}", "name tools under its tools.allow")
 
 
 def _own(kind: type[Any], tree: Tree) -> dict[str, Any]:
     """The keys that the dataclass has; those of later builds stay behind."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in tree.items() if name in names}
+
+
+def _server(tree: Tree) -> Server:
+    built = {"limits": Limits(**tree["limits"]), "tls": Tls(**tree["tls"])}
+    return Server(**_own(Server, tree) | built)
+
+
+def _agent(tree: Tree) -> AgentEntry:
+    return AgentEntry(**_own(AgentEntry, tree) | {"tools": ToolRights(**tree["tools"])})
 
 
 def _plugins(tree: Tree) -> Plugins:

@@ -24,14 +24,26 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM. `cert` and `key` stand together; with `client_ca` every client needs a certificate."""
+
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """Where the daemon listens. `listen` holds `unix:/absolute/path`; () means: see places.listen_address.
 
+    `agents_listen` holds `unix:/absolute/path` and HOST:PORT; without `tls.cert` on loopback only.
     `http` is HOST:PORT on loopback, or "" for off.
     """
 
     listen: tuple[str, ...] = ()
     socket_group: str = ""
+    agents_listen: tuple[str, ...] = ()
+    tls: Tls = field(default_factory=Tls)
     http: str = ""
     limits: Limits = field(default_factory=Limits)
     drain_timeout_s: float = 30
@@ -94,7 +106,28 @@ class Defaults:
     max_concurrency: int = 16
     queue_ms: int = 1000
     idempotency_window_s: float = 86_400.0
+    confirmation_ttl_s: float = 600
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRights:
+    """Globs of tool names in which `*` crosses dots; deny wins, and without `allow` there is no tool."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """One agent. `token_sha256` "": only a certificate shows who it is. `expires` is ISO 8601 in UTC."""
+
+    token_sha256: str = field(default="", repr=False)
+    roles: tuple[str, ...] = ("agent",)
+    tools: ToolRights = field(default_factory=ToolRights)
+    ceiling: Literal["none", "read", "write", "destructive"] = "write"
+    self_confirm: bool = False
+    expires: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +160,7 @@ class Configuration:
     plugins: Plugins
     defaults: Defaults
     telemetry: Telemetry
+    agents: Mapping[str, AgentEntry]
     secrets: Mapping[str, str] = field(repr=False)
     warnings: tuple[Rejection, ...]
     digest: str

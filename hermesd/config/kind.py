@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -358,6 +359,53 @@ class LoopbackAddress:
         else:
             return text
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsAddress:
+    """`unix:PATH` or `HOST:PORT`: whoever comes there must show who it is."""
+
+    label: str = "unix:PATH or HOST:PORT"
+
+    def read(self, value: object, at: At) -> object:
+        text = Text(self.label).read(value, at)
+        if not isinstance(text, str):
+            return None
+        if text.startswith("unix:"):
+            return UnixAddress().read(text, at)
+        host, _, port = text.rpartition(":")
+        bare = host.removeprefix("[").removesuffix("]")
+        if not bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            at.wrong("the text is neither unix:PATH nor HOST:PORT", "write for example 127.0.0.1:7443")
+            return None
+        if ":" in bare and host == bare:
+            at.wrong("an IPv6 address needs brackets", f"write [{bare}]:{port}")
+            return None
+        return text
+
+    @staticmethod
+    def needs_tls(address: str) -> bool:
+        """Whether other machines can reach it."""
+        return not address.startswith("unix:") and not _is_loopback(address.rpartition(":")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date, or a date with a time, as ISO 8601 writes them; read as a text in UTC."""
+
+    label: str = "date, or date and time"
+
+    def read(self, value: object, at: At) -> object:
+        text = Text(self.label).read(value, at)
+        if not isinstance(text, str):
+            return None
+        try:
+            moment = datetime.fromisoformat(text.strip())
+        except ValueError:
+            at.wrong("the text is no date", 'write for example 2027-06-30 or "2027-06-30T12:00:00Z"')
+            return None
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).isoformat()
 
 
 def _is_loopback(host: str) -> bool:

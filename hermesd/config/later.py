@@ -63,19 +63,6 @@ TIMEOUTS_LATER = _rows(
     {f"defaults.timeouts_ms.{source}": (POSITIVE, shown) for source, shown in _SOURCES.items()},
 )
 
-_SERVER = (
-    *_rows("agents with tokens", {"server.agents_listen": (NAMES, "[]")}),
-    *_rows(
-        "TLS",
-        {
-            "server.tls": (None, ""),
-            "server.tls.cert": (TEXT, ""),
-            "server.tls.key": (TEXT, ""),
-            "server.tls.client_ca": (TEXT, ""),
-        },
-    ),
-)
-
 _UNTRUSTED = (
     Key(
         "plugins.untrusted",
@@ -279,29 +266,25 @@ _MEMORY = _rows(
     },
 )
 
-_AGENTS = _rows(
-    "agents with tokens",
-    {
-        "agents": (None, ""),
-        "agents.*": (None, ""),
-        "agents.*.token_sha256": (TEXT, ""),
-        "agents.*.roles": (NAMES, "[agent]"),
-        "agents.*.tools": (None, ""),
-        "agents.*.tools.allow": (NAMES, "[]"),
-        "agents.*.tools.deny": (NAMES, "[]"),
-        "agents.*.ceiling": (Choice(("none", "read", "write", "destructive")), "write"),
-        "agents.*.memory": (None, ""),
-        "agents.*.memory.read": (NAMES, "[]"),
-        "agents.*.memory.write": (NAMES, "[]"),
-        "agents.*.self_confirm": (Flag(), "false"),
-        "agents.*.provide": (None, ""),
-        "agents.*.provide.tools": (NAMES, "[]"),
-        "agents.*.provide.visible_to": (NAMES, "[]"),
-        "agents.*.rate": (Anything(), ""),
-        "agents.*.budget": (Anything(), ""),
-        "agents.*.expires": (Anything(), ""),
-    },
-    secret=("agents.*.token_sha256",),
+_AGENTS = (
+    *_rows(
+        "memory",
+        {
+            "agents.*.memory": (None, ""),
+            "agents.*.memory.read": (NAMES, "[]"),
+            "agents.*.memory.write": (NAMES, "[]"),
+        },
+    ),
+    *_rows(
+        "tools that agents provide",
+        {
+            "agents.*.provide": (None, ""),
+            "agents.*.provide.tools": (NAMES, "[]"),
+            "agents.*.provide.visible_to": (NAMES, "[]"),
+        },
+    ),
+    *_rows("rates of agents", {"agents.*.rate": (Anything(), "")}),
+    *_rows("budgets of agents", {"agents.*.budget": (Anything(), "")}),
 )
 
 _PEERS = _rows(
@@ -333,7 +316,6 @@ _TELEMETRY = (
 )
 
 LATER: tuple[Key, ...] = (
-    *_SERVER,
     *_UNTRUSTED,
     *_DISPATCH,
     *_STORE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermesd.config.agent import AGENTS, LISTENING
 from hermesd.config.key import Key, Table
 from hermesd.config.kind import (
     DIGEST,
@@ -62,6 +63,7 @@ _SERVER = (
         "The group that may use the socket; empty: the daemon's user alone.",
         "",
     ),
+    *LISTENING,
     Key(
         "server.http",
         LoopbackAddress(),
@@ -279,6 +281,13 @@ _DEFAULTS = (
         "For how long an idempotency key brings the recorded answer, in seconds.",
         86_400,
     ),
+    Key(
+        "defaults.confirmation_ttl_s",
+        Number(1, 86_400),
+        "live",
+        "How long a call that needs a confirmation waits for it, in seconds; approval lasts as long again.",
+        600,
+    ),
     Key("defaults.description_chars", None, "live", "Length of a tool's description."),
     Key(
         "defaults.description_chars.warn",
@@ -329,4 +338,4 @@ _REST = (
     ),
 )
 
-TABLE = Table((*_SERVER, *_PLUGINS, *_DEFAULTS, *_REST, *LATER))
+TABLE = Table((*_SERVER, *AGENTS, *_PLUGINS, *_DEFAULTS, *_REST, *LATER))

@@ -1,4 +1,4 @@
-"""Names of tools and plugins for the shell: quickly, or not at all."""
+"""Names of tools, plugins and confirmations for the shell: quickly, or not at all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: st
 def complete_plugin(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of plugins that begin with what was typed; none when no daemon answers in time."""
     return _matching(names(ctx, "plugins", TIMEOUT_S), incomplete)
+
+
+def complete_confirmation(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of calls that wait for agreement; none when no daemon answers in time."""
+    return _matching(names(ctx, "confirmations", TIMEOUT_S), incomplete)
 
 
 def _matching(known: list[str], incomplete: str) -> list[CompletionItem]:

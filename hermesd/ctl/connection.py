@@ -64,24 +64,30 @@ def whole_list(fetch: Callable[[int, str], Any]) -> Any:
     return whole
 
 
-def names(ctx: click.Context, kind: Literal["tools", "plugins"], timeout_s: float) -> list[str]:
-    """The names of all tools or plugins, for completion: [] when no daemon answers in `timeout_s`."""
+def names(
+    ctx: click.Context, kind: Literal["tools", "plugins", "confirmations"], timeout_s: float
+) -> list[str]:
+    """What all of a kind are called, for completion: [] when no daemon answers in `timeout_s`."""
     # A shell shows whatever a completion writes in the middle of the line that somebody types.
     silent = contextlib.suppress(HermesdError, click.ClickException, OSError)
     with silent, _client(Flags.of(ctx), timeout_s) as client:
+        if kind == "confirmations":
+            return [each.id for each in client.list_confirmations(page_size=PAGE_SIZE).confirmations]
         listed = client.tools(include_unavailable=True) if kind == "tools" else client.plugins()
         return [each.name for each in listed]
     return []
 
 
 def _client(flags: Flags, timeout_s: float | None = None) -> Client:
-    from hermesd.client import Client  # noqa: PLC0415 - see above
+    from hermesd.client import Client, Tls  # noqa: PLC0415 - see above
 
     token = _token(flags.token_file) if flags.token_file else None
+    files = (flags.ca_file, flags.cert_file, flags.key_file)
+    tls = Tls(*files) if any(files) else None
     try:
         if timeout_s is not None:
-            return Client(flags.address, token=token, timeout_s=timeout_s)
-        return Client(flags.address, token=token)
+            return Client(flags.address, token=token, tls=tls, timeout_s=timeout_s)
+        return Client(flags.address, token=token, tls=tls)
     except InvalidRequestError as error:
         raise click.UsageError(f"{error.message}; {error.remedy}") from None
 

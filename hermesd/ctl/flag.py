@@ -12,6 +12,11 @@ import click
 from hermesd.terminal.command import CONTEXT_SETTINGS, LazyGroup
 
 _META = "hermesd.ctl."
+TLS_FILES = (
+    ("ca_file", "Authority of the daemon's certificate, in PEM; the connection is then encrypted."),
+    ("cert_file", "Our own certificate in PEM, for a daemon that asks for one."),
+    ("key_file", "Its private key in PEM."),
+)
 #: What the API's numbers hold.
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
@@ -24,13 +29,19 @@ class Flags:
     address: str | None
     token_file: Path | None
     as_json: bool
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
 
     @classmethod
     def of(cls, ctx: click.Context) -> Flags:
         """The flags of this invocation, wherever on the line they stood; the one nearest the end wins."""
         meta = ctx.meta
         return cls(
-            meta.get(_META + "address"), meta.get(_META + "token_file"), bool(meta.get(_META + "as_json"))
+            meta.get(_META + "address"),
+            meta.get(_META + "token_file"),
+            bool(meta.get(_META + "as_json")),
+            *(meta.get(_META + name) for name in ("ca_file", "cert_file", "key_file")),
         )
 
 
@@ -52,6 +63,18 @@ def _flags(*, hidden: bool) -> list[click.Parameter]:
             expose_value=False,
             callback=_remember("token_file"),
             hidden=hidden,
+        ),
+        *(
+            click.Option(
+                [f"--{name.replace('_', '-')}"],
+                metavar="FILE",
+                type=click.Path(path_type=Path, dir_okay=False),
+                help=told,
+                expose_value=False,
+                callback=_remember(name),
+                hidden=hidden,
+            )
+            for name, told in TLS_FILES
         ),
         click.Option(
             ["--json", "as_json"],

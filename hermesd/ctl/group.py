@@ -23,6 +23,10 @@ ctl = CtlGroup(
         "events": Lazy("hermesd.ctl.events:events", "Show what happened, and what happens."),
         "tools": Lazy("hermesd.ctl.tools:tools", "List, show, call, enable and disable tools."),
         "plugins": Lazy("hermesd.ctl.plugins:plugins", "List, trust and manage plugins."),
+        "confirmations": Lazy(
+            "hermesd.ctl.confirmations:confirmations", "List, approve and deny calls that need agreement."
+        ),
+        "agents": Lazy("hermesd.ctl.agents:agents", "List, add, rotate and revoke agents."),
         "dump": Lazy("hermesd.ctl.lifecycle:dump", "Print the daemon's inner state, to find a fault."),
     },
 )

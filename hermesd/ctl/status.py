@@ -81,7 +81,7 @@ def _show_attention(screen: Screen, answer: admin_pb2.GetStatusResponse, now: da
     shown = {_key(each) for plugin in troubled for each in plugin.rejections}
     others = [each for each in answer.reload.rejected if _key(each) not in shown]
     stray = [each for each in answer.plugins if each.stray_threads and each not in troubled]
-    if not (troubled or others or answer.warnings or stray):
+    if not (troubled or others or answer.warnings or stray or answer.confirmations):
         return
     screen.line()
     screen.line("Needs attention", style="bold")
@@ -94,6 +94,9 @@ def _show_attention(screen: Screen, answer: admin_pb2.GetStatusResponse, now: da
         if each.stray_threads:
             screen.line(f"      {each.stray_threads} threads outlived the deadline of their call")
         show_rejections(screen, each.rejections, indent="    ")
+    if answer.confirmations:
+        calls = "1 call waits" if answer.confirmations == 1 else f"{answer.confirmations} calls wait"
+        screen.line(f"  {calls} for your agreement: hermesd ctl confirmations list", style="yellow")
     show_rejections(screen, others, indent="  ")
     show_rejections(screen, answer.warnings, style="yellow", indent="  ", kind="warning: ")
 

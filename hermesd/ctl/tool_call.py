@@ -68,7 +68,9 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
     metavar="KEY",
     help="The same key again brings the same answer and runs nothing.",
 )
-@click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
+@click.option(
+    "--confirm", default="", metavar="TOKEN", help="Token of the confirmation that a call asked for."
+)
 @click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
 @click.pass_context
 def call(

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
 from types import FrameType
@@ -22,9 +22,10 @@ from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import Rejection
 from hermesd.model.status import PluginStatus
 from hermesd.reload.reloader import Reloader
+from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.flight import Flights
 from hermesd.serving.registry import Registry
-from hermesd.store.grants import GrantStore
+from hermesd.store.grants import Grants, GrantStore
 from hermesd.supervise.launcher import Launcher
 from hermesd.telemetry.lag import LoopLag
 from hermesd.telemetry.plugin_log import PluginLog, PluginLogLine
@@ -46,6 +47,7 @@ class Inspection:
         registry: Registry,
         flights: Flights,
         calls: CallListener,
+        confirmations: Confirmations,
         grants: GrantStore,
         plugin_log: PluginLog,
         launcher: Launcher,
@@ -54,6 +56,7 @@ class Inspection:
         executor: Executor,
         clock: Clock,
         addresses: Sequence[str],
+        agents_addresses: Callable[[], Sequence[str]],
         address_faults: Callable[[], Sequence[Rejection]],
         lost_addresses: Callable[[], Sequence[object]],
         work_tree: WorkTree,
@@ -64,6 +67,7 @@ class Inspection:
         self._registry = registry
         self._flights = flights
         self._calls = calls
+        self._confirmations = confirmations
         self._grants = grants
         self._plugin_log = plugin_log
         self._launcher = launcher
@@ -72,6 +76,7 @@ class Inspection:
         self._executor = executor
         self._clock = clock
         self._addresses = addresses
+        self._agents_addresses = agents_addresses
         self._address_faults = address_faults
         self._lost_addresses = lost_addresses
         self._work_tree = work_tree
@@ -129,6 +134,8 @@ class Inspection:
             "warnings": self._warnings(plugins),
             "threads": dict(Counter(_thread_group(each.name) for each in threading.enumerate())),
             "addresses": list(self._addresses),
+            "confirmations": self._confirmations.awaiting_operator,
+            "agents_addresses": list(self._agents_addresses()),
         }
 
     async def effective_config(self) -> Sequence[EffectiveValue]:
@@ -192,6 +199,7 @@ class Inspection:
                     f"state.tools.{name}.enabled", switch.enabled, f"ctl, {switch.by}, {switch.at}"
                 )
             )
+        values.extend(_granted_agents(current))
         return values
 
     def children(self, plugins: Sequence[PluginStatus] | None = None) -> dict[str, int]:
@@ -217,6 +225,17 @@ class Inspection:
             for each in plugins if each.stray_threads
         )  # fmt: skip
         return warnings
+
+
+def _granted_agents(grants: Grants) -> Iterator[EffectiveValue]:
+    for name, agent in sorted(grants.agents.items()):
+        said: dict[str, object] = {
+            "roles": agent.roles, "tools.allow": agent.allow, "tools.deny": agent.deny,
+            "ceiling": agent.ceiling, "self_confirm": agent.self_confirm, "expires": agent.expires or None,
+        }  # fmt: skip
+        for key, value in said.items():
+            origin = f"ctl, {agent.by}, {agent.at}"
+            yield EffectiveValue(f"state.agents.{name}.{key}", jsonable(value), origin)
 
 
 def _plain(rejection: Rejection) -> dict[str, object]:

@@ -12,10 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesd.access.identity import Identities
 from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
+from hermesd.daemon.agent import Agents
+from hermesd.daemon.audit import Audit
+from hermesd.daemon.confirmation import confirmations
 from hermesd.daemon.decision import Decisions
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
@@ -33,6 +37,7 @@ from hermesd.reload.preparation import Preparer
 from hermesd.reload.reading import SourceReading
 from hermesd.reload.reloader import Reloader
 from hermesd.rpc.server import Backend, Limits, RpcServer
+from hermesd.rpc.tls import TlsFiles
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
@@ -101,19 +106,16 @@ class Daemon:
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
         self._flights = Flights()
-        self._calls = CallListener(self._metrics, self._plugin_log, self._events)
         self._storage = Storage(directory, clock, self._events, self._metrics)
-        self._dispatcher = Dispatcher(
-            self._registry,
-            self._flights,
-            call_policy(configuration),
-            self._calls,
-            clock,
-            ledger=self._storage.ledger,
-        )
+        self._confirmations = confirmations(clock, self._events, self._metrics, lambda: self._configuration)
+        self._audit = Audit(self._events, self._metrics, clock)
+        self._identities = Identities(clock)
+        self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
+        self._dispatcher = self._make_dispatcher()
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
+        self._agents = self._make_agents()
         self._watch = SourceWatch(
             lambda: self._configuration,
             candidates=candidates,
@@ -175,6 +177,7 @@ class Daemon:
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
                 background.append(tasks.create_task(self._tend_storage(), name="storage"))
+                background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -221,6 +224,7 @@ class Daemon:
             registry=self._registry,
             flights=self._flights,
             calls=self._calls,
+            confirmations=self._confirmations,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
@@ -229,6 +233,7 @@ class Daemon:
             executor=self._desk,
             clock=self._clock,
             addresses=self._addresses,
+            agents_addresses=lambda: self._rpc.agents_addresses if self._rpc is not None else (),
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
             store_faults=self._storage.faults,
@@ -239,6 +244,31 @@ class Daemon:
         self._storage.attend()
         await self._storage.tend(
             self._dispatcher.idempotency, lambda: self._dispatcher.policy.idempotency_window_s
+        )
+
+    def _make_dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            self._registry,
+            self._flights,
+            call_policy(self._boot),
+            self._calls,
+            self._clock,
+            ledger=self._storage.ledger,
+            confirmations=self._confirmations,
+        )
+
+    def _make_agents(self) -> Agents:
+        return Agents(
+            identities=self._identities,
+            grants=self._grants,
+            flights=self._flights,
+            registry=self._registry,
+            events=self._events,
+            executor=self._desk,
+            clock=self._clock,
+            configuration=self._boot,
+            rights_changed=self._tell_streams,
+            gone=self._confirmations.forget,
         )
 
     def _decisions(self, reloader: Reloader) -> Decisions:
@@ -267,13 +297,22 @@ class Daemon:
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
+                confirmations=self._confirmations,
+                identities=self._identities,
+                agents=self._agents,
             ),
             addresses=self._addresses,
+            agents=self._boot.server.agents_listen,
+            tls=_tls_files(self._boot),
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
-            denied=self._metrics.denied,
+            denied=self._audit.denied,
         )
+
+    def _tell_streams(self) -> None:
+        if self._rpc is not None:
+            self._rpc.rights_changed()
 
     async def _start_http(self, tasks: asyncio.TaskGroup, inspection: Inspection) -> HttpServer | None:
         if not self._boot.server.http:
@@ -389,6 +428,7 @@ class Daemon:
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
+        self._agents.configure(plan.configuration)
         self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
@@ -440,6 +480,11 @@ class Daemon:
         self._events.emit(
             "loop_lagged", "", f"the event loop was held up for {seconds:.2f} s{whose}", plugins=suspects
         )
+
+
+def _tls_files(configuration: Configuration) -> TlsFiles | None:
+    tls = configuration.server.tls
+    return None if tls.cert is None or tls.key is None else TlsFiles(tls.cert, tls.key, tls.client_ca)
 
 
 def _catch(handlers: Mapping[int, Callable[[], object]]) -> Callable[[], None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from hermesd.config.configuration import Configuration
+from hermesd.daemon.audit import Audit
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Result
 from hermesd.model.status import ReloadReport, State
@@ -38,6 +39,7 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         max_concurrency=defaults.max_concurrency,
         queue_ms=defaults.queue_ms,
         idempotency_window_s=defaults.idempotency_window_s,
+        confirmation_ttl_s=defaults.confirmation_ttl_s,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
     )
@@ -46,10 +48,13 @@ def call_policy(configuration: Configuration) -> CallPolicy:
 class CallListener:
     """Hears of every call: counts it, logs it, and writes what its tool says into the plugin's log."""
 
-    def __init__(self, metrics: Metrics, plugin_log: PluginLog, events: EventLog) -> None:
+    def __init__(
+        self, metrics: Metrics, plugin_log: PluginLog, events: EventLog, audit: Audit | None = None
+    ) -> None:
         self._metrics = metrics
         self._plugin_log = plugin_log
         self._events = events
+        self._audit = audit
         self.total = 0
 
     def started(self, entry: Entry) -> None:
@@ -58,8 +63,8 @@ class CallListener:
     def finished(self, course: Course, result: Result) -> None:
         request, entry = course.request, course.entry
         self.total += 1
-        if result.code is Code.PERMISSION_DENIED:
-            self._metrics.denied()
+        if course.denied or (result.code is Code.PERMISSION_DENIED and not course.entered):
+            self._denied(course, result)
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(
@@ -78,6 +83,11 @@ class CallListener:
                     "effect": result.effect,
                 },
             )
+
+    def _denied(self, course: Course, result: Result) -> None:
+        if self._audit is not None:
+            hidden = "it is hidden from this caller" if course.denied == "see" else result.message
+            self._audit.denied(course.request.caller, course.denied or "call", course.request.tool, hidden)
 
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None:
         fields = line.get("fields")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -33,12 +34,33 @@ class Code(StrEnum):
     INTERNAL = "INTERNAL"
 
 
+#: The worst that a call may do, from the least.
+CEILINGS: Mapping[SideEffects, int] = {"none": 0, "read": 1, "write": 2, "destructive": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the operator gave an agent. `allow` and `deny` are globs of tool names in which `*` crosses dots.
+
+    Deny wins; without `allow` there is no tool. Tools that do worse than `ceiling` are seen and cannot be
+    called. From `expires` on (aware) the agent is nobody.
+    """
+
+    roles: tuple[str, ...] = ("agent",)
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ceiling: SideEffects = "write"
+    self_confirm: bool = False
+    expires: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls. `kind` operator: through the operator's socket; plugin: a tool, through `ctx.call`.
 
-    `calls` bounds what may be called (globs of tool names; None: everything that exists). A plugin acts
-    `on_behalf_of` its own caller, and has no right that either of the two lacks.
+    An agent may do what its `rights` say, and nothing without them. `calls` bounds what a plugin may call
+    (globs of tool names; None: nothing). A plugin acts `on_behalf_of` its own caller, and has no right that
+    either of the two lacks.
     """
 
     name: str
@@ -47,6 +69,7 @@ class Caller:
     on_behalf_of: Caller | None = None
     #: The operator decided that this agent may confirm its own calls.
     self_confirm: bool = False
+    rights: Rights | None = None
 
     @property
     def principal(self) -> Caller:
@@ -73,6 +96,8 @@ class CallRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str = ""
     confirmation_token: str = ""
+    #: Needs its caller's agreement although its tool may need none: it was not thought up for this moment.
+    must_confirm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import SideEffects
@@ -16,6 +16,8 @@ from hermesd.model.name import domain_of, nearest, tool_name_fault
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+ROLE = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
+ROLE_FORM = "a lower-case letter, then up to 39 lower-case letters, digits, '_' or '-'"
 #: Of a whole definition as JSON: lists of tools carry many.
 MAX_DEFINITION_CHARS = 128 * 1024
 EMPTY_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -25,15 +27,16 @@ TIMEOUT_CLASSES = (
     "python", "http", "openapi", "mcp", "composite", "agent", "peer", "container", "batch",
 )  # fmt: skip
 
+#: Who has to agree before a tool runs.
+Confirm = Literal["none", "caller", "operator"]
+
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
-        "confirm",
         "retry",
         "circuit_breaker",
         "fallback",
         "rate_limit",
-        "roles",
         "requires",
         "deprecated",
     }
@@ -50,7 +53,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """What a tool is and how it may be called. `timeout_ms` None: the default of its source."""
+    """What a tool is and how it may be called.
+
+    `timeout_ms` None: the default of its source. `confirm` None: as its side effects ask for.
+    """
 
     name: str
     version: str
@@ -70,14 +76,22 @@ class ToolDefinition:
     timeout_class: str = ""
     max_concurrency: int | None = None
     depends_on: tuple[str, ...] = ()
+    #: Agents see and call the tool only with one of these; (): whatever their roles.
+    roles: tuple[str, ...] = ()
     enabled: bool = True
     coerce: bool = True
     correct: tuple[Mapping[str, object], ...] = ()
+    confirm: Confirm | None = None
     deferred: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def domain(self) -> str:
         return domain_of(self.name)
+
+    @property
+    def confirmation(self) -> Confirm:
+        """Whose agreement a call needs, whoever calls: what is destructive needs the operator's."""
+        return self.confirm or ("operator" if self.side_effects == "destructive" else "none")
 
     @property
     def digest(self) -> str:
@@ -99,7 +113,7 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
-    "max_concurrency", "depends_on", "enabled", "coerce", "correct", "deferred",
+    "max_concurrency", "depends_on", "roles", "enabled", "coerce", "correct", "confirm", "deferred",
 )  # fmt: skip
 
 
@@ -191,12 +205,12 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     version = raw.get("version")
     if isinstance(version, str) and SEMVER.match(version) is None:
         faults.append(f"version: {version!r} is no semantic version such as 1.2.0")
-    effects = raw.get("side_effects")
-    if isinstance(effects, str) and effects not in get_args(SideEffects):
-        faults.append(f"side_effects: {effects!r} is none of {', '.join(get_args(SideEffects))}")
+    faults.extend(_choice_faults(raw))
     domain = raw.get("domain")
     if isinstance(domain, str) and domain != domain_of(name):
         faults.append(f"domain: {domain!r} is not the part of the name before its first dot")
+    if (fault := _roles_fault(raw.get("roles"))) is not None:
+        faults.append(f"roles: {fault}")
     timeouts = raw.get("timeout_class")
     if isinstance(timeouts, str) and timeouts not in ("", *TIMEOUT_CLASSES):
         near = nearest(timeouts, TIMEOUT_CLASSES, 1)
@@ -207,6 +221,22 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             faults.append(f"{key}: must be at least 1, got {value}")
     return faults
+
+
+def _roles_fault(roles: object) -> str | None:
+    if not isinstance(roles, list | tuple):
+        return None
+    if not roles:
+        return "is empty; leave it out to let agents of every role call it, or name roles"
+    wrong = next((each for each in roles if not isinstance(each, str) or ROLE.match(each) is None), None)
+    return None if wrong is None else f"{wrong!r} is no role: {ROLE_FORM}"
+
+
+def _choice_faults(raw: Mapping[str, object]) -> Iterator[str]:
+    for key, choices in (("side_effects", get_args(SideEffects)), ("confirm", get_args(Confirm))):
+        choice = raw.get(key)
+        if isinstance(choice, str) and choice not in choices:
+            yield f"{key}: {choice!r} is none of {', '.join(choices)}"
 
 
 def _example_faults(raw: Mapping[str, object], schema: Schema) -> list[str]:
@@ -228,7 +258,7 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
         for key, value in raw.items()
         if value is not None and key in ToolDefinition.__dataclass_fields__
     }
-    for key in ("tags", "depends_on"):
+    for key in ("tags", "depends_on", "roles"):
         if key in given:
             given[key] = tuple(str(each) for each in cast("list[object]", given[key]))
     given["examples"] = tuple(
@@ -249,5 +279,7 @@ def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
         warnings.append(f"its description has {length} characters; a model pays for each beyond {enough} too")
     if not definition.description:
         warnings.append("has no description")
+    if definition.side_effects == "destructive" and definition.confirm == "none":
+        warnings.append("confirm: none lets a destructive tool run without anybody's agreement")
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
     return warnings

@@ -25,6 +25,18 @@ def plugin_name_fault(name: str) -> str | None:
     return None
 
 
+def agent_name_fault(name: str) -> str | None:
+    """Why `name` cannot name an agent, or None. The rule is that of plugins, which share the names."""
+    if PLUGIN_NAME.match(name) is None:
+        return (
+            f"{name[:40]!r} is no agent's name: a lower-case letter, then up to 39 lower-case letters, "
+            "digits, '_' or '-'"
+        )
+    if name == "operator" or name in RESERVED_PREFIXES:
+        return f"the name {name!r} is the daemon's own"
+    return None
+
+
 def tool_name_fault(name: str, plugin: str) -> str | None:
     """Why `name` cannot name a tool of `plugin`, or None."""
     if len(name) > MAX_LENGTH:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from hermesd.errors import Rejection
+from hermesd.model.call import Rights
 
 
 class State(StrEnum):
@@ -56,6 +58,20 @@ class PluginStatus:
     files: tuple[str, ...] = ()
     permissions_json: str = "{}"
     granted_json: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent as the operator sees it. `by` and `at`: who gave it its token, when; `place`: file:line."""
+
+    name: str
+    state: Literal["active", "expired"]
+    origin: Literal["ctl", "config"]
+    rights: Rights
+    has_token: bool
+    by: str = ""
+    at: datetime | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

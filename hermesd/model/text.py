@@ -58,6 +58,18 @@ def clean(text: str, limit: int = 2000, *, multiline: bool = False) -> str:
     return text
 
 
+def escape_unseen(text: str) -> str:
+    """`text` with each character that `clean` would take away, or that breaks the line, as `\\uXXXX`.
+
+    Where a person decides by what the text says, a character that is dropped would hide a difference.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    for pattern in (_UNSEEN, _LINE_BREAK, _SURROGATE, _SELECTOR_RUN):
+        text = pattern.sub(_escaped, text)
+    return text.replace("\t", "\\t")
+
+
 def clean_value(value: object, limit: int = 2000, *, depth: int = MAX_DEPTH) -> object:
     """`value` as bounded JSON data whose every text, keys included, is clean.
 
@@ -114,6 +126,10 @@ def _clean_container(value: object, limit: int, depth: int) -> object:
     items = list(value) if isinstance(value, list | tuple | set | frozenset) else []
     shown = [clean_value(each, limit, depth=depth - 1) for each in items[:MAX_ITEMS]]
     return [*shown, "…"] if len(items) > MAX_ITEMS else shown
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return json.dumps(match.group())[1:-1]
 
 
 def _keep_layout(match: re.Match[str]) -> str:

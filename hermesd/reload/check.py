@@ -304,7 +304,7 @@ class _Workshop:
     async def _run_examples(
         self, dispatcher: Dispatcher, instance: Instance, definition: ToolDefinition
     ) -> list[Rejection]:
-        if definition.side_effects not in ("none", "read"):
+        if definition.side_effects not in ("none", "read") or definition.confirmation != "none":
             return []
         failures = []
         for index, example in enumerate(definition.examples):

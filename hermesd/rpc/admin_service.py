@@ -6,16 +6,27 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, agent_pb2, confirmation_pb2, tool_pb2
 from hermesd.config.effective import dotted
 from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
 from hermesd.model.name import nearest
 from hermesd.model.status import PluginStatus, State
 from hermesd.rpc import paging
+from hermesd.rpc.agent_service import AgentDesk
 from hermesd.rpc.closing import OpenStreams
+from hermesd.rpc.confirmation import list_confirmations, resolve_confirmation
 from hermesd.rpc.interceptor import Context, caller_of_call
-from hermesd.rpc.ports import Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import (
+    Agents,
+    Confirmations,
+    Decisions,
+    Events,
+    Inspection,
+    Lifecycle,
+    Registry,
+    Reload,
+)
 from hermesd.rpc.tool_service import ToolService, begin_after
 from hermesd.rpc.translate import (
     compact,
@@ -42,16 +53,19 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         inspection: Inspection,
         lifecycle: Lifecycle,
         decisions: Decisions,
+        confirmations: Confirmations,
         reload: Reload,
         registry: Registry,
         events: Events,
         tools: ToolService,
+        agents: Agents,
         streams: OpenStreams,
         max_message_bytes: int,
     ) -> None:
         self._inspection = inspection
         self._lifecycle = lifecycle
         self._decisions = decisions
+        self._confirmations = confirmations
         self._reload = reload
         self._registry = registry
         self._events = events
@@ -59,6 +73,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self._streams = streams
         #: For the items of one page.
         self._room = max_message_bytes // 2
+        self._agents = AgentDesk(agents, self._room)
 
     async def GetStatus(
         self, request: admin_pb2.GetStatusRequest, context: Context
@@ -118,7 +133,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         await context.write(admin_pb2.WatchEventsResponse(seq=begin, started=started))
         if request.no_follow and begin >= last:
             return
-        async for event in self._streams.each(events):
+        async for event in self._streams.each(events, caller_of_call.get()):
             await context.write(watch_event_message(event))
             if request.no_follow and event.seq >= last:
                 return
@@ -237,7 +252,7 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         started = tool_pb2.WatchStarted(generation=self._registry.catalogue.generation)
         await context.write(admin_pb2.ReadPluginLogResponse(seq=0, started=started))
         seq = 0
-        async for line in self._streams.each(lines):
+        async for line in self._streams.each(lines, caller_of_call.get()):
             seq += 1
             await context.write(log_line_message(seq, line))
 
@@ -246,6 +261,36 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         name = _required_name(request.name)
         await self._decisions.set_tool(name, enabled, caller_of_call.get())
         return admin_pb2.SetToolResponse(tool=self._tools.tool_message(name))
+
+    async def ListConfirmations(
+        self, request: confirmation_pb2.ListConfirmationsRequest, context: Context
+    ) -> confirmation_pb2.ListConfirmationsResponse:
+        return list_confirmations(request, self._confirmations, self._room)
+
+    async def ResolveConfirmation(
+        self, request: confirmation_pb2.ResolveConfirmationRequest, context: Context
+    ) -> confirmation_pb2.ResolveConfirmationResponse:
+        return resolve_confirmation(request, self._confirmations, caller_of_call.get())
+
+    async def ListAgents(
+        self, request: agent_pb2.ListAgentsRequest, context: Context
+    ) -> agent_pb2.ListAgentsResponse:
+        return self._agents.list(request)
+
+    async def AddAgent(
+        self, request: agent_pb2.AddAgentRequest, context: Context
+    ) -> agent_pb2.AddAgentResponse:
+        return await self._agents.add(request)
+
+    async def RotateAgent(
+        self, request: agent_pb2.RotateAgentRequest, context: Context
+    ) -> agent_pb2.RotateAgentResponse:
+        return await self._agents.rotate(request)
+
+    async def RevokeAgent(
+        self, request: agent_pb2.RevokeAgentRequest, context: Context
+    ) -> agent_pb2.RevokeAgentResponse:
+        return await self._agents.revoke(request)
 
     def _plugins(self) -> dict[str, PluginStatus]:
         return {each.name: each for each in self._reload.plugins()}

@@ -22,6 +22,7 @@ from hermesd.errors import (
     PreconditionError,
     RejectedError,
     StoreError,
+    UnauthenticatedError,
     UnsafePathError,
 )
 
@@ -33,10 +34,6 @@ MAX_METADATA = 1000
 
 class UnsupportedError(HermesdError):
     """The request uses a field whose feature this build lacks."""
-
-
-class UnauthenticatedError(HermesdError):
-    """Nobody can tell who calls, or the token is wrong."""
 
 
 #: The first class that an error is an instance of decides.

@@ -18,24 +18,33 @@ from typing import Any, NoReturn
 
 import grpc
 
+from hermesd.access.policy import decide
 from hermesd.clock import SystemClock, uuid7
-from hermesd.errors import DeniedError, DrainingError, HermesdError, InvalidRequestError
+from hermesd.errors import (
+    DeniedError,
+    DrainingError,
+    HermesdError,
+    InvalidRequestError,
+    UnauthenticatedError,
+)
 from hermesd.model.call import Caller
-from hermesd.rpc.fault import UnauthenticatedError, reason, status_code, trailing, wire_text
+from hermesd.rpc.fault import reason, status_code, trailing, wire_text
 
 _log = logging.getLogger("hermesd.rpc")
 
 TOOL_SERVICE = "hermesd.api.v1.ToolService"
 ADMIN_SERVICE = "hermesd.api.v1.AdminService"
+AGENT_SERVICE = "hermesd.api.v1.AgentService"
+OURS = (TOOL_SERVICE, ADMIN_SERVICE, AGENT_SERVICE)
 HEALTH_SERVICE = "grpc.health.v1.Health"
-OPERATOR = Caller("operator", "operator")
-
 #: Whose request the running handler answers.
 caller_of_call: ContextVar[Caller] = ContextVar("caller_of_call")
 
 Handler = Any  # grpc.RpcMethodHandler, likewise
 Context = Any  # grpc.aio.ServicerContext, whose type parameters change with every RPC
 Identify = Callable[[Context], Caller]
+#: Told of each denial: the caller (None: nobody knows who), the action, its object, and why.
+Denied = Callable[[Caller | None, str, str, str], None]
 
 
 class _Malformed:
@@ -52,21 +61,6 @@ class _Method:
     ours: bool
 
 
-def identify(context: Context) -> Caller:
-    """The operator through a unix socket; nobody else can be known: no agents exist in this build.
-
-    UnauthenticatedError for any token (a wrong one is refused, never ignored) and for TCP without one.
-    """
-    for key, _ in context.invocation_metadata() or ():
-        if key == "authorization":
-            raise UnauthenticatedError(
-                "the token is not known", remedy="leave it out on the operator's unix socket"
-            )
-    if not context.peer().startswith("unix:"):
-        raise UnauthenticatedError("this address needs a token", remedy="use the operator's unix socket")
-    return OPERATOR
-
-
 class Edge(grpc.GenericRpcHandler):
     """The one handler that the server is given: it wraps all others, and knows which of them run.
 
@@ -74,7 +68,7 @@ class Edge(grpc.GenericRpcHandler):
     interceptors with each RPC.
     """
 
-    def __init__(self, identify: Identify = identify, denied: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, identify: Identify, denied: Denied = lambda *told: None) -> None:
         """`denied` is told of each RPC that is refused because of who asks."""
         self._identify = identify
         self._denied = denied
@@ -104,7 +98,7 @@ class Edge(grpc.GenericRpcHandler):
         if handler is None:
             return None
         service = path.split("/")[1]
-        method = _Method(path, service, service in (TOOL_SERVICE, ADMIN_SERVICE))
+        method = _Method(path, service, service in OURS)
         wrapped = self._handlers[path] = self._wrap(handler, method)
         return wrapped
 
@@ -165,14 +159,17 @@ class Edge(grpc.GenericRpcHandler):
         if method.service == HEALTH_SERVICE:
             return
         caller = self._identify(context)
-        if method.service == ADMIN_SERVICE and caller.kind != "operator":
+        caller_of_call.set(caller)
+        if (
+            method.service == ADMIN_SERVICE
+            and not decide(caller, "administer", method.path.rpartition("/")[2]).allowed
+        ):
             raise DeniedError(f"{method.path} is the operator's", remedy="use the operator's unix socket")
         if request is _MALFORMED:
             raise InvalidRequestError(
                 "the request is no valid protobuf message",
                 remedy="check the proto files and that text is UTF-8",
             )
-        caller_of_call.set(caller)
 
     async def _refuse(
         self, error: BaseException, request: Any, context: Context, method: _Method
@@ -186,8 +183,10 @@ class Edge(grpc.GenericRpcHandler):
                 "the daemon stopped before the answer was ready; what was running may have had its effect",
                 remedy="look at what it changed before you try again",
             )
-        if isinstance(error, DeniedError | UnauthenticatedError):
-            self._denied()
+        if isinstance(error, UnauthenticatedError):
+            self._denied(caller_of_call.get(None), "identify", context.peer(), error.message)
+        elif isinstance(error, DeniedError):
+            self._denied(caller_of_call.get(None), "administer", method.path, error.message)
         if isinstance(error, HermesdError):
             await _abort(context, error)
         if not isinstance(error, Exception):

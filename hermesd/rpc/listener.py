@@ -28,8 +28,10 @@ MAX_FOLDER = 94
 class UnixListener:
     """One socket path: `acquire`, bind at `private_path`, `publish`, and `release` at the end."""
 
-    def __init__(self, path: Path, group: str = "") -> None:
+    def __init__(self, path: Path, group: str = "", *, everybody: bool = False) -> None:
+        """`everybody`: each user of the machine may connect, because a token tells who may do what."""
         self.path = path
+        self._everybody = everybody
         self._gid = group_id(group) if group else -1
         self._lock = -1
         self._folder: Path | None = None
@@ -59,7 +61,7 @@ class UnixListener:
 
     def _acquire(self, folder: Path) -> Path:
         if not folder.is_dir():
-            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            folder.mkdir(parents=True, mode=0o755 if self._everybody else 0o700, exist_ok=True)
             if self._gid >= 0:
                 os.chown(folder, -1, self._gid)
                 folder.chmod(0o750)
@@ -79,7 +81,7 @@ class UnixListener:
         private = self._folder / "s"
         if self._gid >= 0:
             os.chown(private, -1, self._gid)
-        private.chmod(0o660 if self._gid >= 0 else 0o600)
+        private.chmod(0o666 if self._everybody else 0o660 if self._gid >= 0 else 0o600)
         found = private.stat()
         self._inode = (found.st_dev, found.st_ino)
         private.replace(self.path)

@@ -6,12 +6,13 @@ The daemon's own classes satisfy these protocols; tests pass doubles held in mem
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from hermesd.config.effective import EffectiveValue
-from hermesd.model.call import Caller, CallRequest, Result
+from hermesd.model.call import Caller, CallRequest, Result, Rights
+from hermesd.model.confirmation import Confirmation
 from hermesd.model.definition import ToolDefinition
-from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing
+from hermesd.model.status import AgentStatus, HistoryEntry, PluginStatus, ReloadReport, Standing
 from hermesd.telemetry.event import Event
 from hermesd.telemetry.plugin_log import PluginLogLine
 
@@ -27,6 +28,17 @@ class Calls(Protocol):
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
         """False: that caller has no such call in flight."""
+
+
+class Confirmations(Protocol):
+    """The calls that wait for agreement."""
+
+    def open(self) -> Sequence[Confirmation]: ...
+
+    def resolve(
+        self, reference: str, decision: Literal["approved", "denied"], operator: Caller, reason: str = ""
+    ) -> Confirmation:
+        """NotFoundError, PreconditionError."""
 
 
 class Entry(Protocol):
@@ -50,6 +62,33 @@ class Catalogue(Protocol):
     def find(self, name: str) -> Entry | None: ...
 
 
+class Identities(Protocol):
+    """Who may call, at this moment."""
+
+    def of_token(self, token: str) -> Caller:
+        """Whose token it is. UnauthenticatedError."""
+
+    def of_certificate(self, name: str) -> Caller | None:
+        """The agent of that name; None when there is none. UnauthenticatedError when it has expired."""
+
+    def is_current(self, caller: Caller) -> bool:
+        """Whether this very caller, as it was identified, still has its rights."""
+
+
+class Agents(Protocol):
+    """What the operator decides about agents.
+
+    PreconditionError where the configuration file decides, AlreadyExistsError, NotFoundError.
+    """
+
+    def known(self) -> Sequence[AgentStatus]: ...
+    async def add(self, name: str, rights: Rights, caller: Caller) -> tuple[AgentStatus, str]:
+        """The agent, and its token, which nobody can read again."""
+
+    async def rotate(self, name: str, caller: Caller) -> tuple[AgentStatus, str]: ...
+    async def revoke(self, name: str, caller: Caller) -> None: ...
+
+
 class Watchable(Protocol[ItemT_co]):
     """A numbered history that can be followed."""
 
@@ -70,6 +109,13 @@ class ToolChange(Protocol):
     def name(self) -> str: ...
     @property
     def generation(self) -> int: ...
+    @property
+    def roles(self) -> Sequence[str] | None:
+        """For agents of which roles it is there now, () for all; None: it is gone."""
+
+    @property
+    def roles_before(self) -> Sequence[str] | None:
+        """The same before the change; None: it was not there."""
 
 
 class Registry(Watchable[ToolChange], Protocol):

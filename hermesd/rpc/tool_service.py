@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from hermesd.access.policy import decide
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
 from hermesd.clock import Clock, uuid7
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
-from hermesd.model.call import CallRequest, Code, Result
+from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
 from hermesd.rpc import paging
 from hermesd.rpc.call_events import CallEvents
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
-from hermesd.rpc.interceptor import Context, caller_of_call
-from hermesd.rpc.ports import Calls, Entry, Registry
+from hermesd.rpc.interceptor import Context, Denied, caller_of_call
+from hermesd.rpc.ports import Calls, Entry, Registry, ToolChange
 from hermesd.rpc.translate import (
     CALLABLE_STATES,
     ToolMessages,
@@ -37,14 +38,21 @@ MAX_METADATA_CHARS = 1024
 ENVELOPE_BYTES = 64 * 1024
 
 #: Fields of a call whose feature this build lacks.
-UNSUPPORTED = ("confirmation_token", "detach", "tool_call_id", "append", "context_id")
+UNSUPPORTED = ("detach", "tool_call_id", "append", "context_id")
 
 
 class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # generated, untyped
     """Translates; the dispatcher decides. `max_message_bytes` bounds one answer."""
 
     def __init__(
-        self, calls: Calls, registry: Registry, streams: OpenStreams, clock: Clock, max_message_bytes: int
+        self,
+        calls: Calls,
+        registry: Registry,
+        streams: OpenStreams,
+        clock: Clock,
+        max_message_bytes: int,
+        *,
+        denied: Denied = lambda *told: None,
     ) -> None:
         self._calls = calls
         self._registry = registry
@@ -52,6 +60,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         self._clock = clock
         self._max_data_bytes = max_message_bytes - ENVELOPE_BYTES
         self._messages = ToolMessages()
+        self._denied = denied
 
     async def ListTools(
         self, request: tool_pb2.ListToolsRequest, context: Context
@@ -63,7 +72,12 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         last = paging.after(request.page_token, question)
         catalogue = self._registry.catalogue
         self._messages.keep_only(catalogue.tools)
-        names = [name for name, entry in catalogue.tools.items() if self._asked_for(entry, request)]
+        caller = caller_of_call.get()
+        names = [
+            name
+            for name, entry in catalogue.tools.items()
+            if self._asked_for(entry, request) and decide(caller, "see", entry.definition).visible
+        ]
         page, more = paging.slice_names(names, size, last)
         room = self._max_data_bytes // 2
         tools = paging.fitting(page, lambda name: self._message(catalogue.tools[name]), room)
@@ -77,9 +91,13 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
 
     async def GetTool(self, request: tool_pb2.GetToolRequest, context: Context) -> tool_pb2.GetToolResponse:
         catalogue = self._registry.catalogue
-        entry = catalogue.find(request.name)
-        if entry is None:
-            raise not_found_tool(request.name, catalogue.tools)
+        entry, caller = catalogue.find(request.name), caller_of_call.get()
+        if entry is None or not decide(caller, "see", entry.definition).visible:
+            if entry is not None:
+                self._denied(caller, "see", request.name, "it is hidden from this caller")
+            tools = catalogue.tools.items()
+            seen = [name for name, each in tools if decide(caller, "see", each.definition).visible]
+            raise not_found_tool(request.name, seen)
         return tool_pb2.GetToolResponse(tool=self._message(entry), generation=catalogue.generation)
 
     def tool_message(self, name: str) -> tool_pb2.Tool | None:
@@ -149,8 +167,12 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         generation = self._registry.catalogue.generation
         started = tool_pb2.WatchStarted(generation=generation)
         await context.write(tool_pb2.WatchToolsResponse(seq=begin, started=started))
-        async for each in self._streams.each(changes):
-            change = tool_pb2.ToolChange(kind=each.kind, name=each.name, generation=each.generation)
+        caller = caller_of_call.get()
+        async for each in self._streams.each(changes, caller):
+            kind = seen_change(caller, each)
+            if not kind:
+                continue
+            change = tool_pb2.ToolChange(kind=kind, name=each.name, generation=each.generation)
             await context.write(tool_pb2.WatchToolsResponse(seq=each.seq, change=change))
 
     def _call_request(self, request: tool_pb2.CallToolRequest, context: Context) -> CallRequest:
@@ -168,6 +190,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
             metadata=dict(given["metadata"]) if "metadata" in given else _NONE,
             idempotency_key=given.get("idempotency_key", ""),
+            confirmation_token=given.get("confirmation_token", ""),
         )
 
     def _bounded(self, result: Result) -> Result:
@@ -188,6 +211,29 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             retryable=False,
             detail={**result.detail, **reason},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    """A tool as one side of a change has it."""
+
+    name: str
+    roles: Sequence[str]
+
+
+def seen_change(caller: Caller, change: ToolChange) -> str:
+    """What kind of change it is to this caller; "" when it may not know of it.
+
+    A tool that begins to exist for a caller is added, whatever it was to others.
+    """
+
+    def sees(roles: Sequence[str] | None) -> bool:
+        return roles is not None and decide(caller, "see", _Then(change.name, roles)).visible
+
+    before, now = sees(change.roles_before), sees(change.roles)
+    if before and now:
+        return change.kind
+    return "added" if now else "removed" if before else ""
 
 
 def begin_after(request: object, last_seq: int) -> int:

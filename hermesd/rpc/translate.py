@@ -162,8 +162,10 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         retryable=definition.retryable,
         timeout_class=definition.timeout_class,
         depends_on=definition.depends_on,
+        roles=definition.roles,
         enabled=definition.enabled,
         coerce=definition.coerce,
+        confirm=definition.confirmation,
         digest=definition.digest,
         tokens=definition_tokens(definition, definition.parameters),
     )

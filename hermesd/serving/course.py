@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesd.model.call import CallRequest, Code, Outcome, Result
+from hermesd.model.confirmation import Confirmation
 from hermesd.serving.catalogue import Catalogue, Entry
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Course:
 
     `started` and `deadline` are monotonic seconds. `entered`: the runtime was entered, so that the first
     byte may have left. `claim`: its hold on its intent and idempotency key, when it has either.
-    `replayed`: what its key answered instead of running it.
+    `replayed`: what its key answered instead of running it. `confirmation`: what somebody agreed to, and
+    this call runs on.
     """
 
     request: CallRequest
@@ -46,3 +48,6 @@ class Course:
     coerced: tuple[dict[str, object], ...] = ()
     claim: Claim | None = None
     replayed: Result | None = None
+    confirmation: Confirmation | None = None
+    #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
+    denied: str = ""

@@ -1,7 +1,7 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → replay → queue → write the intent → run → record. Each stage is a
-method that returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → replay → confirm → queue → write the intent → run → record. Each
+stage returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
-from hermesd.serving.catalogue import Catalogue, Entry
+from hermesd.serving.catalogue import Entry
+from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.course import Course, Emit, Refused
 from hermesd.serving.envelope import envelope
 from hermesd.serving.flight import Cut, Flight, Flights
@@ -63,6 +64,7 @@ class Dispatcher:
         clock: Clock,
         *,
         ledger: Ledger | None = None,
+        confirmations: Confirmations | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -73,6 +75,7 @@ class Dispatcher:
         self.idempotency = Idempotency(
             ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
         )
+        self._confirmations = confirmations or Confirmations(clock)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -111,8 +114,8 @@ class Dispatcher:
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
         """End a call of this caller (the operator: any). False: there is no such call of that caller."""
-        flight = self._flights.find(request_id)
-        if flight is None or (caller.kind != "operator" and flight.caller.name != caller.name):
+        flight = self._flights.find(request_id, caller)
+        if flight is None or not decide(caller, "cancel", flight.caller).allowed:
             return False
         flight.end(CANCELLED_BY_CALLER)
         return True
@@ -124,12 +127,14 @@ class Dispatcher:
     async def _answer(self, course: Course, flight: Flight) -> Outcome:
         request = course.request
         try:
-            entry = course.entry = self._resolve(request, course.catalogue)
+            entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
-            self._authorise(request, entry)
+            self._authorise(course, entry)
             if request.idempotency_key and await self._replayed(course, entry):
                 return REPLAYED
             instance = self._available(entry)
+            if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
+                self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
             flight.instance = instance
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
@@ -139,15 +144,23 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
             self._observer.failed(request, error)
             return Outcome(Code.INTERNAL, message="the daemon failed; the operator's log has the cause")
+        finally:
+            if course.confirmation is not None:
+                self._confirmations.settle(course)
 
-    def _resolve(self, request: CallRequest, catalogue: Catalogue) -> Entry:
+    def _resolve(self, course: Course, request: CallRequest) -> Entry:
+        """The tool, if the caller may know of it; from here on one that it may not see does not exist."""
+        catalogue, caller = course.catalogue, request.caller
         entry = catalogue.find(request.tool)
-        visible = decide(request.caller, "see", request.tool).visible
-        if entry is not None and visible:
-            return entry
-        if visible and (reason := self.awaits(request.tool)):
+        if entry is not None:
+            if decide(caller, "see", entry.definition).visible:
+                return entry
+            course.denied = "see"
+        if decide(caller, "see", request.tool).visible and (reason := self.awaits(request.tool)):
             raise Refused(Code.UNAVAILABLE, reason, remedy="try again in a moment")
-        seen = [name for name in catalogue.tools if decide(request.caller, "see", name).visible]
+        seen = [
+            name for name, each in catalogue.tools.items() if decide(caller, "see", each.definition).visible
+        ]
         raise Refused(
             Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)
         )
@@ -167,11 +180,13 @@ class Dispatcher:
             more = f" (and {len(final.faults) - 1} more)" if len(final.faults) > 1 else ""
             raise Refused(Code.INVALID_ARGUMENT, f"{first}{more}", faults=list(final.faults))
 
-    def _authorise(self, request: CallRequest, entry: Entry) -> None:
-        decision = decide(request.caller, "call", request.tool)
+    def _authorise(self, course: Course, entry: Entry) -> None:
+        request = course.request
+        decision = decide(request.caller, "call", entry.definition)
         if not decision.allowed:
+            course.denied = "call"
             raise Refused(Code.PERMISSION_DENIED, decision.reason)
-        if request.caller.kind == "plugin" and _needs_confirmation(entry):
+        if request.caller.kind == "plugin" and entry.definition.confirmation != "none":
             raise Refused(
                 Code.PERMISSION_DENIED,
                 f"{request.tool} needs a confirmation, which a plugin cannot give",
@@ -310,11 +325,6 @@ class Dispatcher:
             return Outcome(result.code, result.data_json, result.message, detail=result.detail)
 
         return call
-
-
-def _needs_confirmation(entry: Entry) -> bool:
-    asked = entry.definition.deferred.get("confirm")
-    return entry.definition.side_effects == "destructive" or asked in ("caller", "operator")
 
 
 def _size(text: str) -> int:

@@ -10,6 +10,8 @@ from hermesd.errors import AlreadyExistsError
 from hermesd.model.call import Caller, Code
 from hermesd.serving.instance import Instance
 
+Key = tuple[str, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -32,6 +34,12 @@ class Flight:
     instance: Instance | None = None
     cut: Cut | None = None
 
+    @property
+    def key(self) -> Key:
+        """Ids are each caller's own: one that is in use by somebody else tells nobody so."""
+        principal = self.caller.principal
+        return self.request_id, principal.kind, principal.name
+
     def end(self, cut: Cut) -> None:
         """Cancel the call; a second reason does not replace the first."""
         if self.cut is None:
@@ -41,9 +49,9 @@ class Flight:
 
 @dataclass(slots=True)
 class Flights:
-    """All calls in flight, by request id."""
+    """All calls in flight, by the request id and on whose wish they are."""
 
-    _by_id: dict[str, Flight] = field(default_factory=dict)
+    _by_id: dict[Key, Flight] = field(default_factory=dict)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -58,12 +66,17 @@ class Flights:
     def enter(self, flight: Flight) -> Entered:
         """Keep `flight` listed while its call runs, which is a `with` block.
 
-        Entering raises AlreadyExistsError for an id in use.
+        Entering raises AlreadyExistsError for an id that the same principal has in use.
         """
         return Entered(self, flight)
 
-    def find(self, request_id: str) -> Flight | None:
-        return self._by_id.get(request_id)
+    def find(self, request_id: str, caller: Caller) -> Flight | None:
+        """The call that `caller` means: its own, or for the operator anybody's."""
+        principal = caller.principal
+        own = self._by_id.get((request_id, principal.kind, principal.name))
+        if own is not None or caller.kind != "operator":
+            return own
+        return next((each for each in self._by_id.values() if each.request_id == request_id), None)
 
     def of_instance(self, instance: Instance) -> list[Flight]:
         return [each for each in self if each.instance is instance]
@@ -76,23 +89,24 @@ class Flights:
 class Entered:
     """A call's place among the flights, within a `with` block."""
 
-    __slots__ = ("_flight", "_flights")
+    __slots__ = ("_flight", "_flights", "_key")
 
     def __init__(self, flights: Flights, flight: Flight) -> None:
         self._flights = flights
         self._flight = flight
+        self._key = flight.key
 
     def __enter__(self) -> None:
         listed, flight = self._flights._by_id, self._flight
-        if flight.request_id in listed:
+        if self._key in listed:
             raise AlreadyExistsError(
                 f"a call with request_id {flight.request_id!r} is in flight", remedy="use a fresh request_id"
             )
-        listed[flight.request_id] = flight
+        listed[self._key] = flight
         self._flights._idle.clear()
 
     def __exit__(self, *_: object) -> None:
         listed = self._flights._by_id
-        del listed[self._flight.request_id]
+        del listed[self._key]
         if not listed:
             self._flights._idle.set()

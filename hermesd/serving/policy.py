@@ -20,6 +20,7 @@ class CallPolicy:
     max_timeout_ms: int = 300_000
     max_concurrency: int = 16
     queue_ms: int = 1000
+    confirmation_ttl_s: float = 600.0
     max_result_bytes: int = 15 * 1024 * 1024
     idempotency_window_s: float = 86_400.0
 

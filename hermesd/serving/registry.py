@@ -14,16 +14,22 @@ from hermesd.model.status import Standing, State
 from hermesd.serving.catalogue import Catalogue, Entry, Slice
 
 KEPT_CHANGES = 10_000
+ChangeKind = Literal["added", "changed", "removed", "state"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """One change of one tool, in the order in which it took effect."""
+    """One change of one tool, in the order in which it took effect.
+
+    `roles` and `roles_before`: for which agents the tool is and was there; None where it was not.
+    """
 
     seq: int
-    kind: Literal["added", "changed", "removed", "state"]
+    kind: ChangeKind
     name: str
     generation: int
+    roles: tuple[str, ...] | None = ()
+    roles_before: tuple[str, ...] | None = ()
 
 
 class Registry:
@@ -52,7 +58,7 @@ class Registry:
             old, new = before.slices.get(owner, {}), after.slices.get(owner, {})
             for name in sorted(old.keys() | new.keys()):
                 if (kind := _kind(old.get(name), new.get(name))) is not None:
-                    self._announce(kind, name)
+                    self._announce(kind, name, _roles(old.get(name)))
         for name in sorted(before.blocked.keys() ^ after.blocked.keys()):
             if name in before.tools and name in after.tools:
                 self._announce("state", name)
@@ -113,16 +119,22 @@ class Registry:
             if position == self._seq:
                 await changed.wait()
 
-    def _announce(self, kind: Literal["added", "changed", "removed", "state"], name: str) -> None:
+    def _announce(self, kind: ChangeKind, name: str, before: tuple[str, ...] | None = None) -> None:
         self._seq += 1
-        self._changes.append(ToolChange(self._seq, kind, name, self._catalogue.generation))
+        now = _roles(self._catalogue.find(name))
+        before = now if kind == "state" else before
+        self._changes.append(ToolChange(self._seq, kind, name, self._catalogue.generation, now, before))
 
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-def _kind(old: Entry | None, new: Entry | None) -> Literal["added", "changed", "removed", "state"] | None:
+def _roles(entry: Entry | None) -> tuple[str, ...] | None:
+    return None if entry is None else entry.definition.roles
+
+
+def _kind(old: Entry | None, new: Entry | None) -> ChangeKind | None:
     if old is None:
         return "added"
     if new is None:

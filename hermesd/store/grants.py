@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeVar, cast
 
 from hermesd.clock import Clock
-from hermesd.errors import InvalidRequestError, NotFoundError, StoreError
+from hermesd.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, StoreError
+from hermesd.model.call import CEILINGS, SideEffects
 from hermesd.store.durable import json_bytes, read_json_object, write_atomic
 
 VERSION = 1
@@ -71,11 +73,27 @@ class PluginGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentGrant:
+    """An agent that `ctl` made. Of its token only the SHA-256 is kept. `expires`: ISO 8601, "" for never."""
+
+    token_sha256: str
+    roles: tuple[str, ...]
+    allow: tuple[str, ...]
+    deny: tuple[str, ...]
+    ceiling: SideEffects
+    self_confirm: bool
+    expires: str
+    by: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grants:
     """One state of the whole file. Immutable: a reload pass reads one of these from begin to end."""
 
     plugins: Mapping[str, PluginGrant] = field(default_factory=dict)
     tools: Mapping[str, Switch] = field(default_factory=dict)
+    agents: Mapping[str, AgentGrant] = field(default_factory=dict)
 
     def plugin(self, name: str) -> PluginGrant:
         return self.plugins.get(name, PluginGrant())
@@ -163,6 +181,38 @@ class GrantStore:
         self._require(self._grants.plugin(plugin).pin, plugin, "is not pinned")
         self._change(plugin, "unpin", by, "", lambda old: replace(old, pin=None))
 
+    def add_agent(self, name: str, grant: AgentGrant) -> None:
+        """Raises AlreadyExistsError when there is an agent of that name."""
+        with self._lock:
+            if name in self._grants.agents:
+                raise AlreadyExistsError(
+                    f"there is an agent {name!r}",
+                    remedy=f"hermesd ctl agents rotate {name}, or revoke it first",
+                )
+            self._write_agents({**self._grants.agents, name: grant}, "add agent", name, grant.by)
+
+    def rotate_agent(self, name: str, token_sha256: str, *, by: str) -> None:
+        """Put another token in the place of an agent's own. Raises NotFoundError."""
+        with self._lock:
+            old = self._agent(name)
+            new = replace(old, token_sha256=token_sha256, by=by, at=self._now())
+            self._write_agents({**self._grants.agents, name: new}, "rotate agent", name, by)
+
+    def revoke_agent(self, name: str, *, by: str) -> None:
+        """Raises NotFoundError when there is no agent of that name."""
+        with self._lock:
+            self._agent(name)
+            left = {each: grant for each, grant in self._grants.agents.items() if each != name}
+            self._write_agents(left, "revoke agent", name, by)
+
+    def _agent(self, name: str) -> AgentGrant:
+        if name not in self._grants.agents:
+            raise NotFoundError(f"there is no agent {name!r}", remedy="hermesd ctl agents list")
+        return self._grants.agents[name]
+
+    def _write_agents(self, agents: Mapping[str, AgentGrant], what: str, name: str, by: str) -> None:
+        self._write(replace(self._grants, agents=agents), what, name, by, "")
+
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="microseconds")
 
@@ -189,6 +239,7 @@ class GrantStore:
             "version": VERSION,
             "plugins": {plugin: _plain(each) for plugin, each in grants.plugins.items()},
             "tools": {tool: asdict(each) for tool, each in grants.tools.items()},
+            "agents": {agent: asdict(each) for agent, each in grants.agents.items()},
             "audit": list(audit),
         }
         write_atomic(self._path, json_bytes(document))
@@ -214,10 +265,12 @@ def _read(path: Path) -> tuple[Grants, tuple[Mapping[str, str], ...]]:
     try:
         plugins = cast("dict[str, dict[str, dict[str, object]]]", value["plugins"])
         tools = cast("dict[str, dict[str, object]]", value["tools"])
+        agents = cast("dict[str, dict[str, object]]", value.get("agents", {}))
         audit = cast("list[dict[str, str]]", value["audit"])
         grants = Grants(
             plugins={name: _plugin(each) for name, each in plugins.items()},
             tools={name: _one(Switch, each) for name, each in tools.items()},
+            agents={name: _one(AgentGrant, each) for name, each in agents.items()},
         )
         return grants, tuple(dict(each) for each in audit)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -239,7 +292,10 @@ def _plugin(plain: Mapping[str, dict[str, object]]) -> PluginGrant:
     )
 
 
-_TYPES: Mapping[str, type] = {"enabled": bool, "follow": bool, "permissions": dict}
+_LISTS = ("roles", "allow", "deny")
+_TYPES: Mapping[str, type] = {
+    "enabled": bool, "follow": bool, "permissions": dict, "self_confirm": bool, **dict.fromkeys(_LISTS, list)
+}  # fmt: skip
 
 
 def _one(kind: Callable[..., _T], plain: Mapping[str, object]) -> _T:
@@ -249,4 +305,21 @@ def _one(kind: Callable[..., _T], plain: Mapping[str, object]) -> _T:
             raise ValueError(f"{key} is {value!r}")
     if "isolation" in plain and plain["isolation"] not in ("inprocess", "process"):
         raise ValueError(f"isolation is {plain['isolation']!r}")
+    if "ceiling" in plain:
+        return kind(**_agent_fields(plain))
     return kind(**plain)
+
+
+def _agent_fields(plain: Mapping[str, object]) -> dict[str, object]:
+    """An agent's rights in their own types. What is damaged is refused: it must never give more rights."""
+    if plain["ceiling"] not in CEILINGS:
+        raise ValueError(f"ceiling is {plain['ceiling']!r}")
+    if plain.get("expires"):
+        datetime.fromisoformat(str(plain["expires"]))
+    fields = dict(plain)
+    for key in _LISTS:
+        texts = cast("list[object]", plain.get(key, []))
+        if not all(isinstance(each, str) for each in texts):
+            raise ValueError(f"{key} is {texts!r}")
+        fields[key] = tuple(texts)
+    return fields

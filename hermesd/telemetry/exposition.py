@@ -74,6 +74,14 @@ class Exposition(Collector):
             "Operations refused because the caller may not do them.",
             value=tally.denials,
         )
+        confirmations = CounterMetricFamily(
+            "hermesd_confirmations_total",
+            "What became of calls that need agreement: requested, approved, denied, used, expired.",
+            labels=("change",),
+        )
+        for change, count in tally.confirmations.items():
+            confirmations.add_metric((change,), count)
+        yield confirmations
 
     def _daemon(self) -> Iterator[Metric]:
         tally = self._tally

@@ -73,6 +73,7 @@ class Tally:
     inflight: int = 0
     queued: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
     denials: int = 0
+    confirmations: Counter[str] = field(default_factory=Counter)
     # Both results exist from the start, so that a rate over the first failure is no gap.
     reloads: Counter[str] = field(default_factory=lambda: Counter(ok=0, rejected=0))
     reload_ok: int = 0
@@ -162,6 +163,11 @@ class Metrics:
         """An operation was refused because its caller may not do it."""
         with self._lock:
             self._tally.denials += 1
+
+    def confirmation(self, change: str) -> None:
+        """A confirmation was requested, approved, denied, used, or expired."""
+        with self._lock:
+            self._tally.confirmations[change] += 1
 
     def render(self) -> bytes:
         """The whole exposition, in the text format named by `exposition.CONTENT_TYPE`."""

@@ -50,6 +50,11 @@ def count_orders() -> int:
     "Counts lines, and writes one all the same."
     return note("read")
 
+@tool(side_effects="destructive")
+def delete_order(item: str) -> int:
+    "Writes a line that says so."
+    return note("deleted " + item)
+
 @tool()
 def fail_order() -> int:
     "Fails after a line."
@@ -104,6 +109,25 @@ def test_a_key_runs_its_call_once_over_every_way_in_and_across_a_restart(home: H
     assert daemon.ctl(*words).stdout.strip() == "1"
     assert daemon.ctl(*words[:3], "item=x", *words[4:]).returncode == 1
     assert lines(out) == ["茶", "failed"]
+
+
+@pytest.mark.promise("IDM-6")
+def test_a_call_that_waits_for_agreement_keeps_its_key_free_until_it_ran(home: Home, serve: Serve) -> None:
+    out = orders(home)
+    daemon = serve()
+    with daemon.client() as client:
+        asked = client.call_tool("orders.delete_order", {"item": "7"}, idempotency_key="k")
+        assert (asked.code, asked.effect) == ("CONFIRMATION_REQUIRED", "none")
+        token = asked.detail["confirmation_token"]
+        words = {"item": "7"}
+        done = client.call_tool("orders.delete_order", words, idempotency_key="k", confirmation_token=token)
+        assert (done.code, done.effect, done.detail) == ("OK", "done", {})
+        for again in (token, ""):
+            replayed = client.call_tool(
+                "orders.delete_order", words, idempotency_key="k", confirmation_token=again
+            )
+            assert (replayed.code, replayed.detail["replayed"]) == ("OK", True)
+    assert lines(out) == ["deleted 7"]
 
 
 @pytest.mark.promise("IDM-3")

@@ -69,6 +69,7 @@ async def ctl(daemon: Daemon, *words: str) -> tuple[int, str, str]:
         "plugins logs demo",
         "plugins history demo",
         "plugins rollback demo",
+        "confirmations list",
         "stop",
     ],
 )
@@ -88,9 +89,3 @@ async def test_what_does_not_exist_is_exit_1_with_a_remedy(daemon: Daemon) -> No
         status, out, err = await ctl(daemon, *words.split())
         assert (status, out) == (1, "")
         assert err
-
-
-async def test_a_confirmation_that_this_build_cannot_use_is_refused_never_ignored(daemon: Daemon) -> None:
-    status, _, err = await ctl(daemon, "tools", "call", "demo.echo_text", "text=x", "--confirm", "token")
-    assert status == 1
-    assert "confirmation_token" in err

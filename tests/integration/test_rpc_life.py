@@ -146,7 +146,7 @@ async def test_stopping_removes_the_socket_only_while_it_is_ours(daemon: Daemon,
 
 
 async def test_an_address_that_others_can_reach_is_refused_without_tls():
-    with pytest.raises(PreconditionError, match="no TLS"):
+    with pytest.raises(PreconditionError, match="does not speak TLS"):
         await Daemon("0.0.0.0:0").server.start()
 
 

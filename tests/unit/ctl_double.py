@@ -16,7 +16,14 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from hermesd.__main__ import cli
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    agent_pb2,
+    agent_pb2_grpc,
+    tool_pb2,
+    tool_pb2_grpc,
+)
 
 
 class Double:
@@ -98,7 +105,11 @@ def serving(folder: Path) -> Iterator[Double]:
         "Admin", (admin_pb2_grpc.AdminServiceServicer,), _methods(double, admin_pb2, "AdminService")
     )
     tool: Any = type("Tool", (tool_pb2_grpc.ToolServiceServicer,), _methods(double, tool_pb2, "ToolService"))
+    agent: Any = type(
+        "Agent", (agent_pb2_grpc.AgentServiceServicer,), _methods(double, agent_pb2, "AgentService")
+    )
     admin_pb2_grpc.add_AdminServiceServicer_to_server(admin(), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(agent(), server)
     tool_pb2_grpc.add_ToolServiceServicer_to_server(tool(), server)
     server.add_insecure_port(double.address)
     server.start()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesd.access.policy import Action, decide
-from hermesd.model.call import Caller
+from hermesd.model.call import Caller, Rights, SideEffects
 
 TOOL = "orders.query_status"
 
@@ -58,3 +60,85 @@ def test_only_a_plugins_own_glob_opens_anything(
     else:
         assert decision.reason
         assert not decision.visible
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str = TOOL
+    roles: tuple[str, ...] = ()
+    side_effects: SideEffects = "write"
+
+
+def agent(name: str = "reporter", **rights: Any) -> Caller:
+    return Caller(name, "agent", rights=Rights(**rights))
+
+
+@pytest.mark.promise("IDN-2")
+@pytest.mark.parametrize(
+    ("rights", "tool", "visible", "allowed"),
+    [
+        ({}, Tool(), False, False),
+        ({"allow": ("orders.*",)}, Tool(), True, True),
+        ({"allow": ("*",)}, Tool("lab.search.find"), True, True),
+        ({"allow": ("*",), "deny": ("*.delete_*",)}, Tool("orders.delete_one"), False, False),
+        ({"allow": ("orders.delete_one",), "deny": ("orders.*",)}, Tool("orders.delete_one"), False, False),
+        ({"allow": ("Orders.*",)}, Tool(), False, False),
+        ({"allow": ("*",), "ceiling": "read"}, Tool(), True, False),
+        ({"allow": ("*",), "ceiling": "write"}, Tool(side_effects="destructive"), True, False),
+        ({"allow": ("*",), "ceiling": "none"}, Tool(side_effects="none"), True, True),
+        ({"allow": ("*",)}, Tool(roles=("clerk",)), False, False),
+        ({"allow": ("*",), "roles": ("clerk", "agent")}, Tool(roles=("clerk",)), True, True),
+        ({"allow": ("*",), "roles": ()}, Tool(), True, True),
+    ],
+)
+def test_an_agent_sees_and_calls_what_its_rights_say(
+    rights: dict[str, Any], tool: Tool, visible: bool, allowed: bool
+) -> None:
+    caller = agent(**rights)
+    assert decide(caller, "see", tool).visible is visible
+    decision = decide(caller, "call", tool)
+    assert (decision.visible, decision.allowed) == (visible, allowed)
+    assert allowed or decision.reason
+
+
+def test_an_agent_without_rights_and_a_tool_that_is_a_mere_name_are_denied() -> None:
+    assert not decide(Caller("x", "agent"), "see", Tool()).visible
+    assert not decide(agent(allow=("*",)), "call", TOOL).allowed
+
+
+@pytest.mark.promise("IDN-3")
+def test_a_plugin_has_no_right_that_the_agent_behind_it_lacks() -> None:
+    def plugin(behalf: Caller) -> Caller:
+        return Caller("text", "plugin", calls=("orders.*",), on_behalf_of=behalf)
+
+    assert decide(plugin(agent(allow=("*",))), "call", Tool()).allowed
+    assert not decide(plugin(agent(allow=("*",), ceiling="read")), "call", Tool()).allowed
+    assert not decide(plugin(agent(allow=("text.*",))), "see", Tool()).visible
+    assert not decide(plugin(agent(allow=("*",))), "see", Tool("files.read_file")).visible
+
+
+@pytest.mark.promise("IDN-4")
+@pytest.mark.parametrize("action", ["read", "cancel"])
+def test_a_call_is_its_principals_and_the_operators(action: Action) -> None:
+    mine, other = agent("a"), agent("b")
+    nested = Caller("b", "plugin", calls=("*",), on_behalf_of=Caller("c", "plugin", on_behalf_of=mine))
+    operator = Caller("operator", "operator")
+    assert decide(mine, action, agent("a", allow=("x",))).allowed
+    assert decide(mine, action, nested).allowed
+    assert not decide(other, action, nested).allowed
+    assert not decide(other, action, mine).allowed
+    assert not decide(Caller("operator", "agent", rights=Rights()), action, operator).allowed
+    assert not decide(nested, action, mine).allowed
+    assert decide(operator, action, mine).allowed
+
+
+@given(
+    st.lists(st.sampled_from(["*", "a.*", "*.b", "a.?_b", "[ab].*", "a.b", ""]), max_size=3).map(tuple),
+    st.lists(st.sampled_from(["*", "a.*", "*_b", "c.d", ""]), max_size=2).map(tuple),
+    st.sampled_from(["a.b", "a.b_b", "c.d", "a.x_b", "b.b.b", "", "a\nb"]),
+)
+def test_globs_mean_what_fnmatch_means(allow: tuple[str, ...], deny: tuple[str, ...], name: str) -> None:
+    expected = any(fnmatchcase(name, each) for each in allow) and not any(
+        fnmatchcase(name, each) for each in deny
+    )
+    assert decide(agent(allow=allow, deny=deny), "see", Tool(name)).visible is expected

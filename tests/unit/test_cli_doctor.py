@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesd.access import socket_access
-from hermesd.api.v1 import admin_pb2
+from hermesd.api.v1 import admin_pb2, agent_pb2
 from hermesd.cli import doctor, machine
 from hermesd.cli.examination import PathFacts, check_not_writable_by_others
 from tests.unit.ctl_double import Ran, run, serving
@@ -155,3 +155,41 @@ def test_a_socket_folder_that_others_can_write_fails_or_warns(
 def test_a_socket_group_that_does_not_exist_fails(home: Path) -> None:
     found = findings(examine(home, "server: {socket_group: no such group}\n", "--json"))
     assert found["socket group"]["state"] == "fail"
+
+
+def test_files_of_tls_are_looked_at(home: Path) -> None:
+    (home / "cert.pem").write_text("x")
+    (home / "key.pem").write_text("x")
+    (home / "key.pem").chmod(0o644)
+    config = (
+        "server: {agents_listen: ['127.0.0.1:0'], tls: {cert: cert.pem, key: key.pem, client_ca: ca.pem}}\n"
+    )
+    found = findings(examine(home, config, "--json"))
+    assert found["server.tls.cert"]["state"] == "ok"
+    assert found["server.tls.key"]["state"] == "warn"
+    assert found["server.tls.client_ca"]["state"] == "fail"
+    assert found["address 127.0.0.1:0"]["state"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("agents", "addresses", "state"),
+    [
+        ({"a": "active"}, ["127.0.0.1:1"], "ok"),
+        ({}, [], "ok"),
+        ({"a": "active"}, [], "warn"),
+        ({"a": "active", "b": "expired"}, ["127.0.0.1:1"], "warn"),
+    ],
+)
+def test_agents_of_a_running_daemon_are_looked_at(
+    home: Path, agents: dict[str, str], addresses: list[str], state: str
+) -> None:
+    with serving(home / "run") as double:
+        double.answers["GetStatus"] = admin_pb2.GetStatusResponse(
+            version="0.1.0", state="ready", pid=7, addresses=[double.address], agents_addresses=addresses
+        )
+        double.answers["ListAgents"] = agent_pb2.ListAgentsResponse(
+            agents=[agent_pb2.Agent(name=name, state=each) for name, each in agents.items()]
+        )
+        found = findings(examine(home, f'server: {{listen: ["{double.address}"]}}\n', "--json"))
+    assert found["agents"]["state"] == state
+    assert bool(found["agents"]["remedy"]) is (state == "warn")

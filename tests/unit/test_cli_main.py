@@ -70,6 +70,8 @@ def test_every_command_of_this_build_is_there() -> None:
         "serve", "check", "init", "plugin", "plugin new", "plugin check", "doctor", "completion", "ctl",
         "ctl status", "ctl config", "ctl reload", "ctl drain", "ctl resume", "ctl stop", "ctl events",
         "ctl dump",
+        *(f"ctl confirmations{each}" for each in ("", " list", " approve", " deny")),
+        *(f"ctl agents{each}" for each in ("", " list", " add", " rotate", " revoke", " whoami")),
         *(f"ctl tools{each}" for each in ("", " list", " show", " call", " enable", " disable")),
         *(
             f"ctl plugins{each}"

@@ -318,7 +318,6 @@ def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path
     configuration = load(
         tmp_path,
         """
-server: {agents_listen: ["127.0.0.1:7443"], tls: {cert: c, key: k, client_ca: a}}
 plugins: {untrusted: {scraper: {isolation: call, image: x, grant: {network: ["a:1"]}}}}
 defaults:
   timeouts_ms: {http: 1}
@@ -334,19 +333,20 @@ sandbox: {engine: docker, pool: {min_idle: 1}}
 sessions: {recent_rounds: 6}
 selection: {vector_weight: auto, rules: [{a: 1}]}
 memory: {decay: {floor: 0.9}, dedupe: {threshold: auto}}
-agents: {reporter: {token_sha256: x, tools: {allow: ["a.*"]}, rate: 3}}
+agents: {reporter: {token_sha256: abababababababababababababababababababababababababababababababab,
+  tools: {allow: ["a.*"]}, rate: 3, budget: 3, provide: {}, memory: {}}}
 peers: {lab: {address: "host:1", token: t}}
 telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
 """,
     )
     named = {each.name for each in configuration.warnings}
     assert named == {
-        "server.agents_listen", "server.tls", "plugins.untrusted", "defaults.timeouts_ms.http",
-
+        "plugins.untrusted", "defaults.timeouts_ms.http",
         "defaults.retry", "defaults.circuit_breaker",
         "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
-        "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "agents", "peers",
+        "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "peers",
+        "agents.reporter.rate", "agents.reporter.budget", "agents.reporter.provide", "agents.reporter.memory",
         "telemetry.call_log", "telemetry.otlp_endpoint",
     }  # fmt: skip
     for warning in configuration.warnings:

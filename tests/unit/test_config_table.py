@@ -48,7 +48,8 @@ def test_only_what_a_running_daemon_cannot_change_needs_a_restart() -> None:
     assert {row.path for row in TABLE.leaves() if row.reload == "restart"} == {
         "server.listen", "server.socket_group", "server.http", "server.limits.message_mb",
         "server.limits.max_concurrent_streams", "server.limits.keepalive_min_s", "data_dir", "plugins.watch",
-        "telemetry.log_dir",
+        "telemetry.log_dir", "server.agents_listen", "server.tls.cert", "server.tls.key",
+        "server.tls.client_ca",
     }  # fmt: skip
 
 
@@ -63,6 +64,9 @@ def test_only_what_a_running_daemon_cannot_change_needs_a_restart() -> None:
         ("defaults", types.Defaults),
         ("defaults.description_chars", types.DescriptionChars),
         ("telemetry", types.Telemetry),
+        ("server.tls", types.Tls),
+        ("agents.*", types.AgentEntry),
+        ("agents.*.tools", types.ToolRights),
     ],
 )
 def test_the_dataclasses_mirror_the_table(section: str, kind: type) -> None:
@@ -84,6 +88,9 @@ def test_the_dataclasses_mirror_the_table(section: str, kind: type) -> None:
         ("defaults.description_chars", types.DescriptionChars()),
         ("telemetry", types.Telemetry()),
         ("plugins.trusted.*", types.TrustEntry()),
+        ("server.tls", types.Tls()),
+        ("agents.*", types.AgentEntry()),
+        ("agents.*.tools", types.ToolRights()),
     ],
 )
 def test_the_defaults_of_dataclasses_and_table_agree(section: str, instance: object) -> None:

@@ -246,3 +246,9 @@ def test_an_unknown_verb_names_the_nearest() -> None:
     ran = run("ctl", "relaod")
     assert ran.status == 2
     assert "did you mean 'reload'?" in ran.err
+
+
+def test_calls_that_wait_for_the_operator_need_attention(daemon: Double) -> None:
+    answer = admin_pb2.GetStatusResponse(state="ready", confirmations=2)
+    daemon.answers["GetStatus"] = answer
+    assert "2 calls wait for your agreement: hermesd ctl confirmations list" in daemon.run("status").out

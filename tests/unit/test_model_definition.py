@@ -41,6 +41,8 @@ def test_a_bare_name_is_enough() -> None:
         ({"descripton": "x"}, "did you mean 'description'"),
         ({"version": "1.2"}, "no semantic version"),
         ({"side_effects": "some"}, "none of none, read, write, destructive"),
+        ({"confirm": "operater"}, "none of none, caller, operator"),
+        ({"confirm": True}, "confirm: expected str, got bool"),
         ({"timeout_ms": 0}, "timeout_ms: must be at least 1"),
         ({"timeout_ms": True}, "timeout_ms: expected int, got bool"),
         ({"timeout_ms": "5"}, "timeout_ms: expected int, got str"),
@@ -53,6 +55,10 @@ def test_a_bare_name_is_enough() -> None:
         ({"examples": [{"user_says": "x"}]}, "examples/0"),
         ({"examples": [5]}, "examples/0"),
         ({"examples": [{"arguments": {"a": 1}}]}, "examples/0/arguments/a"),
+        ({"roles": []}, "roles: is empty"),
+        ({"roles": ["Big Boss"]}, "roles: 'Big Boss' is no role"),
+        ({"roles": [1]}, "roles: 1 is no role"),
+        ({"roles": "clerk"}, "roles: expected list"),
     ],
 )
 def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
@@ -66,7 +72,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("field", sorted(DEFERRED_FIELDS))
 def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
-    shapes: dict[str, object] = {"confirm": "operator", "roles": [], "requires": []}
+    shapes: dict[str, object] = {"requires": []}
     parsed = parse_definition(
         {"name": "orders.query_status", "description": "d", field: shapes.get(field, {"a": 1})},
         plugin="orders",
@@ -74,6 +80,33 @@ def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
     )
     assert [each for each in parsed.warnings if each.startswith(f"{field}:")]
     assert field in parsed.definition.deferred
+
+
+@pytest.mark.promise("CONF-1")
+@pytest.mark.parametrize(
+    ("side_effects", "said", "needs"),
+    [
+        ("none", None, "none"),
+        ("read", None, "none"),
+        ("write", None, "none"),
+        ("destructive", None, "operator"),
+        ("destructive", "caller", "caller"),
+        ("destructive", "none", "none"),
+        ("read", "operator", "operator"),
+        ("write", "caller", "caller"),
+    ],
+)
+def test_what_is_destructive_needs_the_operator_unless_its_author_says_otherwise(
+    side_effects: str, said: str | None, needs: str
+) -> None:
+    parsed = parse_definition(
+        {"name": "orders.delete_order", "side_effects": side_effects, "confirm": said},
+        plugin="orders",
+        version="1.0.0",
+    )
+    assert parsed.definition.confirmation == needs
+    unguarded = any(each.startswith("confirm: none lets") for each in parsed.warnings)
+    assert unguarded == ((side_effects, said) == ("destructive", "none"))
 
 
 def test_a_missing_description_is_a_warning() -> None:
@@ -87,16 +120,16 @@ OTHER: dict[str, object] = {
     "parameter_guide": {"a": "b"},
     "examples": [{"user_says": "s", "arguments": {}}], "returns": {"type": "string"}, "side_effects": "none",
     "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
-    "depends_on": ["a.b_c"], "enabled": False, "coerce": False,
+    "depends_on": ["a.b_c"], "roles": ["clerk"], "enabled": False, "coerce": False,
     "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("field", [each.name for each in fields(ToolDefinition)])
 def test_the_digest_changes_with_every_field(field: str) -> None:
-    key = "confirm" if field == "deferred" else field
+    changed = {"retry": {"max_attempts": 2}} if field == "deferred" else {field: OTHER[field]}
     rest = {"parameters": OTHER["parameters"]} if field == "correct" else {}
-    assert parse(**{key: OTHER[key]}, **rest).digest != parse(**rest).digest
+    assert parse(**changed, **rest).digest != parse(**rest).digest
 
 
 def test_equal_definitions_have_equal_digests() -> None:

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from hermesd.errors import DrainingError
+from hermesd.errors import DrainingError, FellBehindError, HermesdError, UnauthenticatedError
+from hermesd.model.call import Caller
 from hermesd.rpc.closing import OpenStreams
 
 
@@ -59,3 +60,56 @@ async def test_a_timeout_of_the_source_itself_is_no_end_of_ours():
 
     with pytest.raises(TimeoutError, match="of the source"):
         [each async for each in OpenStreams().each(late())]
+
+
+@pytest.mark.promise("IDN-5")
+async def test_only_the_streams_of_callers_who_may_not_go_on_are_ended():
+    gone: set[str] = set()
+
+    def fault(caller: Caller) -> HermesdError | None:
+        return UnauthenticatedError("the token was taken back") if caller.name in gone else None
+
+    streams, state = OpenStreams(fault), []
+    begun: list[int] = []
+
+    async def follow(name: str | None) -> None:
+        async for each in streams.each(numbers(state), None if name is None else Caller(name, "agent")):
+            begun.append(each)
+
+    tasks = {name: asyncio.create_task(follow(name)) for name in ("a", "b", None)}
+    while len(begun) < 3:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gone.add("a")
+    streams.look_again()
+    with pytest.raises(UnauthenticatedError):
+        await tasks["a"]
+    await asyncio.sleep(0)
+    assert state == ["closed"]
+    assert not tasks["b"].done()
+    assert not tasks[None].done()
+    streams.end()
+    for name in ("b", None):
+        with pytest.raises(DrainingError):
+            await tasks[name]
+
+
+async def test_a_caller_that_lost_its_rights_gets_nothing_more_even_without_a_wake():
+    lost = asyncio.Event()
+
+    async def three():
+        yield 1
+        lost.set()
+        yield 2
+
+    streams = OpenStreams(lambda caller: FellBehindError("other rights") if lost.is_set() else None)
+    seen = []
+
+    async def follow() -> None:
+        async for each in streams.each(three(), Caller("a", "agent")):
+            seen.append(each)
+            lost.set()
+
+    with pytest.raises(FellBehindError):
+        await follow()
+    assert seen == [1]

@@ -305,7 +305,7 @@ async def test_effect_follows_the_table(code: Code, side_effects: str) -> None:
     async def handler(_: Invocation) -> Outcome:
         return Outcome(code)
 
-    served.offer(raw_tool("orders.change_it", side_effects=side_effects), handler=handler)
+    served.offer(raw_tool("orders.change_it", side_effects=side_effects, confirm="none"), handler=handler)
     result = await served.call("orders.change_it")
     if side_effects in ("none", "read"):
         expected = "none"

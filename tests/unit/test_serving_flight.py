@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hermesd.errors import AlreadyExistsError
-from hermesd.model.call import Code
+from hermesd.model.call import Caller, Code, Rights
 from hermesd.serving.flight import Cut, Flight, Flights
 from tests.core_doubles import OPERATOR, settle
 
@@ -22,8 +22,8 @@ async def test_a_flight_is_listed_while_it_lasts() -> None:
     flights = Flights()
     with flights.enter(flight("one")) as _:
         assert len(flights) == 1
-        assert flights.find("one") is not None
-    assert (len(flights), flights.find("one")) == (0, None)
+        assert flights.find("one", OPERATOR) is not None
+    assert (len(flights), flights.find("one", OPERATOR)) == (0, None)
 
 
 async def test_an_id_in_use_is_refused_and_its_holder_stays() -> None:
@@ -32,7 +32,7 @@ async def test_an_id_in_use_is_refused_and_its_holder_stays() -> None:
     with flights.enter(first):
         with pytest.raises(AlreadyExistsError), flights.enter(flight("one")):
             pass
-        assert flights.find("one") is first
+        assert flights.find("one", OPERATOR) is first
 
 
 async def test_idle_is_when_nothing_flies() -> None:
@@ -57,3 +57,23 @@ async def test_the_first_reason_to_end_a_call_stands() -> None:
     assert each.cut is first
     assert task.cancelling() == 1
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.promise("IDN-4")
+async def test_ids_are_each_callers_own() -> None:
+    flights = Flights()
+    a, b = (Caller(name, "agent", rights=Rights()) for name in "ab")
+    nested = Caller("text", "plugin", on_behalf_of=b)
+    task = asyncio.current_task()
+    assert task is not None
+    first = Flight("one", "x.y_z", a, task, 0.0)
+    second = Flight("one", "x.y_z", nested, task, 0.0)
+    with flights.enter(first), flights.enter(second):
+        assert flights.find("one", a) is first
+        assert flights.find("one", b) is second
+        assert flights.find("one", Caller("c", "agent")) is None
+        assert flights.find("one", Caller("operator", "agent")) is None
+        assert flights.find("one", OPERATOR) in (first, second)
+        with flights.enter(flight("one")):
+            assert flights.find("one", OPERATOR) not in (first, second)
+    assert len(flights) == 0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesd.errors import InvalidRequestError, NotFoundError, StoreError
+from hermesd.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, StoreError
 from hermesd.store import durable
-from hermesd.store.grants import AUDIT_ENTRIES, GrantStore
+from hermesd.store.grants import AUDIT_ENTRIES, AgentGrant, GrantStore
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -162,3 +162,79 @@ def test_a_failed_write_changes_nothing(
     assert store.current is before
     assert path.read_text() == text
     assert [each.name for each in path.parent.iterdir()] == ["grants.json"]
+
+
+AGENT = AgentGrant(
+    "a" * 64,
+    ("agent",),
+    ("orders.*",),
+    ("*.delete_*",),
+    "read",
+    False,
+    "2030-01-01T00:00:00+00:00",
+    "值班",
+    "x",
+)
+
+
+@pytest.mark.promise("IDN-12")
+def test_agents_survive_a_restart(store: GrantStore, path: Path) -> None:
+    store.add_agent("reporter", AGENT)
+    store.add_agent("other", AGENT)
+    store.rotate_agent("reporter", "b" * 64, by="operator")
+    store.revoke_agent("other", by="operator")
+    again = GrantStore(path, Noon())
+    assert again.current == store.current
+    assert set(again.current.agents) == {"reporter"}
+    kept = again.current.agents["reporter"]
+    assert (kept.token_sha256, kept.allow, kept.ceiling, kept.by) == (
+        "b" * 64,
+        ("orders.*",),
+        "read",
+        "operator",
+    )
+    assert [each["what"] for each in again.audit] == [
+        "add agent",
+        "add agent",
+        "rotate agent",
+        "revoke agent",
+    ]
+
+
+def test_what_cannot_be_done_to_an_agent_changes_nothing(store: GrantStore) -> None:
+    store.add_agent("reporter", AGENT)
+    before = store.current
+    with pytest.raises(AlreadyExistsError):
+        store.add_agent("reporter", AGENT)
+    with pytest.raises(NotFoundError):
+        store.rotate_agent("nobody", "b" * 64, by="x")
+    with pytest.raises(NotFoundError):
+        store.revoke_agent("nobody", by="x")
+    assert store.current is before
+
+
+@pytest.mark.promise("IDN-12")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ceiling", "anything"), ("ceiling", 3), ("allow", "*"), ("allow", [1]), ("expires", "soon"),
+        ("self_confirm", "yes"), ("rolls", []), ("token_sha256", None),
+    ],
+)  # fmt: skip
+def test_damage_to_an_agent_never_gives_more_rights(
+    store: GrantStore, path: Path, field: str, value: object
+) -> None:
+    store.add_agent("reporter", AGENT)
+    document = json.loads(path.read_text())
+    document["agents"]["reporter"][field] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(StoreError, match="is damaged"):
+        GrantStore(path, Noon())
+
+
+def test_a_file_from_before_there_were_agents_is_read(store: GrantStore, path: Path) -> None:
+    store.set_tool("a.b_c", enabled=False, by="x")
+    document = json.loads(path.read_text())
+    del document["agents"]
+    path.write_text(json.dumps(document))
+    assert GrantStore(path, Noon()).current.agents == {}

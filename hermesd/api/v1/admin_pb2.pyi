@@ -1,6 +1,8 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from hermesd.api.v1 import confirmation_pb2 as _confirmation_pb2
+from hermesd.api.v1 import agent_pb2 as _agent_pb2
 from hermesd.api.v1 import tool_pb2 as _tool_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -79,7 +81,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses")
+    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses", "confirmations", "agents_addresses")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +113,8 @@ class GetStatusResponse(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMATIONS_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     version: str
     state: str
     pid: int
@@ -128,7 +132,9 @@ class GetStatusResponse(_message.Message):
     warnings: _containers.RepeatedCompositeFieldContainer[Rejection]
     threads: _containers.ScalarMap[str, int]
     addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+    confirmations: int
+    agents_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ..., confirmations: _Optional[int] = ..., agents_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GitState(_message.Message):
     __slots__ = ("commit", "dirty")

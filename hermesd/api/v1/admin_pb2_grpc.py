@@ -4,6 +4,8 @@ import grpc
 import warnings
 
 from hermesd.api.v1 import admin_pb2 as hermesd_dot_api_dot_v1_dot_admin__pb2
+from hermesd.api.v1 import agent_pb2 as hermesd_dot_api_dot_v1_dot_agent__pb2
+from hermesd.api.v1 import confirmation_pb2 as hermesd_dot_api_dot_v1_dot_confirmation__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -120,6 +122,36 @@ class AdminServiceStub:
                 '/hermesd.api.v1.AdminService/SetTool',
                 request_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+                _registered_method=True)
+        self.ListConfirmations = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ListConfirmations',
+                request_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.FromString,
+                _registered_method=True)
+        self.ResolveConfirmation = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ResolveConfirmation',
+                request_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.FromString,
+                _registered_method=True)
+        self.ListAgents = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ListAgents',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.FromString,
+                _registered_method=True)
+        self.AddAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/AddAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.FromString,
+                _registered_method=True)
+        self.RotateAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/RotateAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.FromString,
+                _registered_method=True)
+        self.RevokeAgent = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/RevokeAgent',
+                request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
                 _registered_method=True)
 
 
@@ -249,6 +281,50 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListConfirmations(self, request, context):
+        """One page of the calls that wait for somebody's agreement or have it, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveConfirmation(self, request, context):
+        """Approves or denies a call; until it is used that may change. NOT_FOUND when there is none; FAILED_PRECONDITION
+        when it was used or has expired, or when its caller confirms it itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAgents(self, request, context):
+        """One page of the agents, in name order: those of the configuration and those made by AddAgent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddAgent(self, request, context):
+        """Makes an agent and its token. ALREADY_EXISTS when there is one of that name; FAILED_PRECONDITION when the
+        configuration file names it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RotateAgent(self, request, context):
+        """Gives an agent a new token. The old one is refused from then on, its streams and calls end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeAgent(self, request, context):
+        """Removes an agent. Its streams and calls end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -336,6 +412,36 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.SetTool,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.SerializeToString,
+            ),
+            'ListConfirmations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConfirmations,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.SerializeToString,
+            ),
+            'ResolveConfirmation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveConfirmation,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.SerializeToString,
+            ),
+            'ListAgents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgents,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.SerializeToString,
+            ),
+            'AddAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.SerializeToString,
+            ),
+            'RotateAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.SerializeToString,
+            ),
+            'RevokeAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeAgent,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -799,6 +905,168 @@ class AdminService:
             '/hermesd.api.v1.AdminService/SetTool',
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_admin__pb2.SetToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConfirmations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ListConfirmations',
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ListConfirmationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveConfirmation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ResolveConfirmation',
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_confirmation__pb2.ResolveConfirmationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAgents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ListAgents',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.ListAgentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/AddAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.AddAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/RotateAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RotateAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/RevokeAgent',
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
             options,
             channel_credentials,
             insecure,
