@@ -136,6 +136,7 @@ class Told:
         self.results: list[Result] = []
         self.lines: list[dict[str, object]] = []
         self.errors: list[BaseException] = []
+        self.waits: list[float] = []
 
     def started(self, entry: Entry) -> None:
         self.began.append(entry.definition.name)
@@ -148,6 +149,9 @@ class Told:
 
     def failed(self, request: CallRequest, error: BaseException) -> None:
         self.errors.append(error)
+
+    def retried(self, course: Course, outcome: Outcome, wait_s: float) -> None:
+        self.waits.append(wait_s)
 
 
 class Served:

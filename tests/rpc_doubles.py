@@ -340,6 +340,10 @@ class Administration:
     async def set_tool(self, *asked) -> PluginStatus:
         return self._did("set_tool", *asked)
 
+    async def reset_circuit(self, *asked) -> bool:
+        self._did("reset_circuit", *asked)
+        return True
+
     async def rollback_plugin(self, *asked) -> PluginStatus:
         return self._did("rollback", *asked)
 

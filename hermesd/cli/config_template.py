@@ -73,6 +73,8 @@ plugins:
 #  max_concurrency: 16
 #  queue_ms: 1000
 #  description_chars: {warn: 500, max: 2000}
+#  retry: {max_attempts: 3, backoff_ms: 300}
+#  circuit_breaker: {consecutive_failures: 5, open_ms: 30000}
 
 #telemetry:
 #  log_dir: logs

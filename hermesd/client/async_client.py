@@ -16,6 +16,7 @@ from hermesd.api.v1 import (
     admin_pb2_grpc,
     agent_pb2,
     agent_pb2_grpc,
+    circuit_pb2,
     confirmation_pb2,
     tool_pb2,
     tool_pb2_grpc,
@@ -465,6 +466,13 @@ class AsyncClient:
             self._admin.ResolveConfirmation,
             confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="deny", reason=reason),
             self._timeout_s,
+        )
+        return answer
+
+    async def reset_circuit(self, name: str) -> circuit_pb2.ResetCircuitResponse:
+        """Let a tool be called at once that is held back because it could not be reached."""
+        answer: circuit_pb2.ResetCircuitResponse = await self._write(
+            self._admin.ResetCircuit, circuit_pb2.ResetCircuitRequest(name=name), self._timeout_s
         )
         return answer
 

@@ -9,11 +9,13 @@ from typing import Any, cast
 
 from hermesd.config.configuration import (
     AgentEntry,
+    CircuitBreaker,
     Configuration,
     Defaults,
     DescriptionChars,
     Limits,
     Plugins,
+    Retry,
     Server,
     Telemetry,
     Tls,
@@ -156,5 +158,7 @@ def _trust(kind: type[Any], entry: Tree) -> Any:
 def _defaults(tree: Tree) -> Defaults:
     values = _own(Defaults, tree)
     values["description_chars"] = DescriptionChars(**tree["description_chars"])
+    values["retry"] = Retry(**tree["retry"])
+    values["circuit_breaker"] = CircuitBreaker(**tree["circuit_breaker"])
     values["timeouts_ms"] = {name: value for name, value in tree["timeouts_ms"].items() if value is not None}
     return Defaults(**values)

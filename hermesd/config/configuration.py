@@ -98,6 +98,30 @@ class DescriptionChars:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """When and how often a retryable tool's call is attempted again; model.retry.RetryRule obeys it."""
+
+    max_attempts: int = 3
+    backoff_ms: int = 300
+    multiplier: float = 2.0
+    jitter: float = 0.2
+    attempt_timeout_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitBreaker:
+    """When a tool that cannot be reached is not called for a while; model.circuit.CircuitRule obeys it."""
+
+    enabled: bool = True
+    window: int = 20
+    failure_ratio: float = 0.5
+    consecutive_failures: int = 5
+    min_calls: int = 5
+    open_ms: int = 30_000
+    half_open_calls: int = 2
+
+
+@dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for a tool that says nothing itself. `timeouts_ms` is keyed by source and timeout class."""
 
@@ -108,6 +132,8 @@ class Defaults:
     idempotency_window_s: float = 86_400.0
     confirmation_ttl_s: float = 600
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
+    retry: Retry = field(default_factory=Retry)
+    circuit_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
 
 @dataclass(frozen=True, slots=True)

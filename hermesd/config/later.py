@@ -48,21 +48,6 @@ def _rows(
     )
 
 
-_SOURCES = {
-    "http": "6000",
-    "openapi": "6000",
-    "mcp": "30000",
-    "composite": "30000",
-    "agent": "30000",
-    "peer": "30000",
-    "container": "30000",
-}
-
-TIMEOUTS_LATER = _rows(
-    "tools of this source",
-    {f"defaults.timeouts_ms.{source}": (POSITIVE, shown) for source, shown in _SOURCES.items()},
-)
-
 _UNTRUSTED = (
     Key(
         "plugins.untrusted",
@@ -84,29 +69,6 @@ _UNTRUSTED = (
 )
 
 _DISPATCH = (
-    *_rows(
-        "retries",
-        {
-            "defaults.retry": (None, ""),
-            "defaults.retry.max_attempts": (POSITIVE, "3"),
-            "defaults.retry.backoff_ms": (WHOLE, "300"),
-            "defaults.retry.multiplier": (Number(1), "2.0"),
-            "defaults.retry.jitter": (RATIO, "0.2"),
-            "defaults.retry.attempt_timeout_ms": (WHOLE, "0"),
-        },
-    ),
-    *_rows(
-        "circuit breakers",
-        {
-            "defaults.circuit_breaker": (None, ""),
-            "defaults.circuit_breaker.window": (POSITIVE, "20"),
-            "defaults.circuit_breaker.failure_ratio": (RATIO, "0.5"),
-            "defaults.circuit_breaker.consecutive_failures": (POSITIVE, "5"),
-            "defaults.circuit_breaker.min_calls": (POSITIVE, "5"),
-            "defaults.circuit_breaker.open_ms": (WHOLE, "30000"),
-            "defaults.circuit_breaker.half_open_calls": (POSITIVE, "2"),
-        },
-    ),
     *_rows(
         "cutting results to a number of tokens",
         {

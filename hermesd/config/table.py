@@ -19,7 +19,7 @@ from hermesd.config.kind import (
     Text,
     UnixAddress,
 )
-from hermesd.config.later import LATER, TIMEOUTS_LATER
+from hermesd.config.later import LATER
 from hermesd.config.permission import SECRET_NAME
 from hermesd.model.name import plugin_name_fault
 
@@ -240,6 +240,110 @@ _PLUGINS = (
     Key("plugins.watch", Flag(), "restart", "Reload by itself when files change.", True),
 )
 
+_TIMEOUTS = {
+    "http": 6000, "openapi": 6000, "mcp": 30_000, "composite": 30_000, "agent": 30_000, "peer": 30_000,
+    "container": 30_000,
+}  # fmt: skip
+_RETRY = (
+    Key(
+        "defaults.retry",
+        None,
+        "live",
+        "Further attempts of a call whose way failed: of tools that are `retryable`, and only where that can "
+        "do no harm. A definition's own `retry` says otherwise for its tool.",
+    ),
+    Key(
+        "defaults.retry.max_attempts",
+        Number(1, 100, whole=True),
+        "live",
+        "Attempts of one call, the first too.",
+        3,
+    ),
+    Key(
+        "defaults.retry.backoff_ms",
+        MILLISECONDS,
+        "live",
+        "Wait before the second attempt, in milliseconds.",
+        300,
+    ),
+    Key(
+        "defaults.retry.multiplier", Number(1, 100), "live", "Each further wait is so many times longer.", 2.0
+    ),
+    Key(
+        "defaults.retry.jitter",
+        Number(0, 1),
+        "live",
+        "By which part of it a wait is made longer or shorter, at random.",
+        0.2,
+    ),
+    Key(
+        "defaults.retry.attempt_timeout_ms",
+        MILLISECONDS,
+        "live",
+        "How long one attempt of a retryable tool may take, in milliseconds; 0: as long as the call.",
+        0,
+    ),
+)
+_CIRCUIT = (
+    Key(
+        "defaults.circuit_breaker",
+        None,
+        "live",
+        "When a tool that cannot be reached is not called for a while. Only broken ways and timeouts count, "
+        "never an error that a tool answers. A definition's own `circuit_breaker` says otherwise for its "
+        "tool.",
+    ),
+    Key(
+        "defaults.circuit_breaker.enabled",
+        Flag(),
+        "live",
+        "Whether calls are ever held back like that.",
+        True,
+    ),
+    Key(
+        "defaults.circuit_breaker.window",
+        Number(1, 1000, whole=True),
+        "live",
+        "How many of the last calls are looked at.",
+        20,
+    ),
+    Key(
+        "defaults.circuit_breaker.failure_ratio",
+        Number(0, 1),
+        "live",
+        "It opens when this part of them failed.",
+        0.5,
+    ),
+    Key(
+        "defaults.circuit_breaker.consecutive_failures",
+        Number(1, 1000, whole=True),
+        "live",
+        "It opens when so many in a row failed.",
+        5,
+    ),
+    Key(
+        "defaults.circuit_breaker.min_calls",
+        Number(1, 1000, whole=True),
+        "live",
+        "Of fewer calls the part that failed says nothing.",
+        5,
+    ),
+    Key(
+        "defaults.circuit_breaker.open_ms",
+        SOME_MILLISECONDS,
+        "live",
+        "How long it stays open, in milliseconds.",
+        30_000,
+    ),
+    Key(
+        "defaults.circuit_breaker.half_open_calls",
+        Number(1, 1000, whole=True),
+        "live",
+        "Then calls try it one at a time; so many in a row must get through to close it.",
+        2,
+    ),
+)
+
 _DEFAULTS = (
     Key("defaults", None, "live", "What holds for a tool that says nothing itself."),
     Key(
@@ -252,7 +356,16 @@ _DEFAULTS = (
     Key(
         "defaults.timeouts_ms.batch", SOME_MILLISECONDS, "live", "Tools with `timeout_class: batch`.", 15_000
     ),
-    *TIMEOUTS_LATER,
+    *(
+        Key(
+            f"defaults.timeouts_ms.{source}",
+            SOME_MILLISECONDS,
+            "live",
+            f"Tools of such a source, and those with `timeout_class: {source}`.",
+            default,
+        )
+        for source, default in _TIMEOUTS.items()
+    ),
     Key(
         "defaults.max_timeout_ms",
         SOME_MILLISECONDS,
@@ -303,6 +416,8 @@ _DEFAULTS = (
         "Longer ones are refused.",
         2000,
     ),
+    *_RETRY,
+    *_CIRCUIT,
 )
 
 _REST = (

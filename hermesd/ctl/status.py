@@ -109,6 +109,8 @@ def _show_facts(screen: Screen, answer: admin_pb2.GetStatusResponse, now: dateti
     screen.line()
     for address in answer.addresses:
         _fact(screen, "address", address)
+    for address in answer.agents_addresses:
+        _fact(screen, "for agents", address)
     files = ", ".join(answer.config_files) or "no file: built-in defaults"
     _fact(screen, "config", f"{files} ({short_digest(answer.config_digest)}){_git(answer)}")
     if answer.reload.last_result:

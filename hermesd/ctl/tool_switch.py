@@ -1,4 +1,4 @@
-"""`ctl tools enable` and `disable`."""
+"""`ctl tools enable`, `disable` and `reset`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,24 @@ def enable(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def disable(ctx: click.Context, name: str) -> None:
     _switch(ctx, name, enabled=False)
+
+
+@click.command(
+    cls=CtlCommand,
+    help="Call a tool again at once whose circuit is open because it could not be reached, and close the "
+    "circuit that it shares with the other tools of its plugin.",
+    short_help="Call a tool again that is held back as unreachable.",
+)
+@click.argument("name", shell_complete=complete_tool)
+@click.pass_context
+def reset(ctx: click.Context, name: str) -> None:
+    with connect(ctx) as (daemon, screen):
+        answer = daemon.reset_circuit(name)
+    if screen.as_json:
+        screen.document(message_json(answer))
+    else:
+        said = "is called again" if answer.reset else "was not held back"
+        screen.line(f"{answer.tool.name} {said}; it is {answer.tool.state}", style=answer.tool.state)
 
 
 def _switch(ctx: click.Context, name: str, *, enabled: bool) -> None:

@@ -15,6 +15,8 @@ from hermesd.model.call import Caller
 from hermesd.model.name import nearest
 from hermesd.model.status import HistoryEntry, PluginStatus
 from hermesd.reload.reloader import Reloader
+from hermesd.serving.catalogue import Entry
+from hermesd.serving.circuit import Circuits
 from hermesd.serving.registry import Registry
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore, Isolation
@@ -39,6 +41,7 @@ class Decisions:
         contents: ContentStore,
         events: EventLog,
         executor: Executor,
+        circuits: Circuits,
     ) -> None:
         self._reloader = reloader
         self._registry = registry
@@ -47,6 +50,7 @@ class Decisions:
         self._contents = contents
         self._events = events
         self._executor = executor
+        self._circuits = circuits
 
     def switched_off(self) -> dict[str, datetime]:
         """The tools that the operator switched off, and since when."""
@@ -113,14 +117,24 @@ class Decisions:
         return await self._change(name, kind, work, by=caller.name)
 
     async def set_tool(self, name: str, enabled: bool, caller: Caller) -> None:
-        known = self._registry.catalogue.tools
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {', '.join(near)}?" if near else "hermesd ctl tools list"
-            raise NotFoundError(f"there is no tool {name!r}", remedy=hint)
+        self._tool(name)
         await self._write(partial(self._grants.set_tool, name, enabled=enabled, by=caller.name))
         self._registry.switch_off(self.switched_off())
         self._events.emit("tool_enabled" if enabled else "tool_disabled", name, by=caller.name)
+
+    async def reset_circuit(self, name: str, caller: Caller) -> bool:
+        reset = self._circuits.reset(self._tool(name))
+        if reset:
+            self._events.emit("circuit_reset", name, by=caller.name)
+        return reset
+
+    def _tool(self, name: str) -> Entry:
+        known = self._registry.catalogue.tools
+        if (entry := known.get(name)) is None:
+            near = nearest(name, known)
+            hint = f"did you mean {', '.join(near)}?" if near else "hermesd ctl tools list"
+            raise NotFoundError(f"there is no tool {name!r}", remedy=hint)
+        return entry
 
     async def rollback_plugin(self, name: str, digest: str, caller: Caller) -> PluginStatus:
         plugin = self._known(name)

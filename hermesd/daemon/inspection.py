@@ -22,6 +22,7 @@ from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import Rejection
 from hermesd.model.status import PluginStatus
 from hermesd.reload.reloader import Reloader
+from hermesd.serving.circuit import Circuits
 from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.flight import Flights
 from hermesd.serving.registry import Registry
@@ -48,6 +49,7 @@ class Inspection:
         flights: Flights,
         calls: CallListener,
         confirmations: Confirmations,
+        circuits: Circuits,
         grants: GrantStore,
         plugin_log: PluginLog,
         launcher: Launcher,
@@ -68,6 +70,7 @@ class Inspection:
         self._flights = flights
         self._calls = calls
         self._confirmations = confirmations
+        self._circuits = circuits
         self._grants = grants
         self._plugin_log = plugin_log
         self._launcher = launcher
@@ -161,6 +164,11 @@ class Inspection:
                  "leases": each.leases, **asdict(each.runtime.vitals())}
                 for each in {id(entry.instance): entry.instance for entry in tools.values()}.values()
                 if each is not None
+            ],
+            "circuits": [
+                {"kind": each.kind, "name": each.name, "reason": each.reason,
+                 "state": each.state.name.lower() if each.state is not None else ""}
+                for each in self._circuits.open_circuits()
             ],
             "tasks": sorted(each.get_name() for each in asyncio.all_tasks()),
             "threads": [

@@ -41,6 +41,7 @@ from hermesd.rpc.tls import TlsFiles
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
+from hermesd.serving.circuit import Circuits
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
 from hermesd.serving.registry import Registry
@@ -111,6 +112,7 @@ class Daemon:
         self._audit = Audit(self._events, self._metrics, clock)
         self._identities = Identities(clock)
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
+        self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
         self._dispatcher = self._make_dispatcher()
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
@@ -225,6 +227,7 @@ class Daemon:
             flights=self._flights,
             calls=self._calls,
             confirmations=self._confirmations,
+            circuits=self._circuits,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
@@ -255,6 +258,7 @@ class Daemon:
             self._clock,
             ledger=self._storage.ledger,
             confirmations=self._confirmations,
+            circuits=self._circuits,
         )
 
     def _make_agents(self) -> Agents:
@@ -280,6 +284,7 @@ class Daemon:
             contents=self._contents,
             events=self._events,
             executor=self._desk,
+            circuits=self._circuits,
         )
 
     async def _tell_health(self, serving: bool) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.audit import Audit
 from hermesd.errors import Rejection
-from hermesd.model.call import CallRequest, Code, Result
+from hermesd.model.call import CallRequest, Code, Outcome, Result
+from hermesd.model.circuit import CircuitRule
+from hermesd.model.retry import RetryRule
 from hermesd.model.status import ReloadReport, State
 from hermesd.model.text import short
 from hermesd.reload.goal import Plan, Run
 from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
+from hermesd.serving.breaker import CircuitState
 from hermesd.serving.catalogue import Entry
+from hermesd.serving.circuit import CircuitChange
 from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.instance import Instance
@@ -37,6 +41,8 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         timeouts_ms=defaults.timeouts_ms,
         max_timeout_ms=defaults.max_timeout_ms,
         max_concurrency=defaults.max_concurrency,
+        retry=RetryRule(**asdict(defaults.retry)),
+        circuit=CircuitRule(**asdict(defaults.circuit_breaker)),
         queue_ms=defaults.queue_ms,
         idempotency_window_s=defaults.idempotency_window_s,
         confirmation_ttl_s=defaults.confirmation_ttl_s,
@@ -105,6 +111,21 @@ class CallListener:
     def failed(self, request: CallRequest, error: BaseException) -> None:
         _log.error("call %s of %s failed", request.request_id, request.tool, exc_info=error)
         self._events.emit("call_failed", request.tool, type(error).__name__, request_id=request.request_id)
+
+    def retried(self, course: Course, outcome: Outcome, wait_s: float) -> None:
+        self._metrics.call_retried()
+        if _log.isEnabledFor(logging.DEBUG):
+            told = {"request_id": course.request.request_id, "attempt": course.attempts, "wait_s": wait_s}
+            _log.debug("%s answered %s; another attempt", course.request.tool, outcome.code, extra=told)
+
+    def circuit_changed(self, change: CircuitChange) -> None:
+        """A circuit opened, closed, or is tried."""
+        self._metrics.circuit(change.name, change.plugin, change.state)
+        if change.state is CircuitState.OPEN:
+            self._events.emit("circuit_opened", change.name, change.reason, open_ms=change.open_ms)
+        elif change.state is not CircuitState.HALF_OPEN:
+            why = "" if change.state is not None else "what it guarded was replaced or removed"
+            self._events.emit("circuit_closed", change.name, why)
 
     def said(self, scope: CallScope, level: str, message: str, fields: dict[str, object]) -> None:
         """A line that a runtime hands over outside of a call's own stream of events."""

@@ -105,7 +105,8 @@ class Outcome:
     """What a runtime answers for one invocation.
 
     `data_json` is JSON text, so that long integers and key order survive. `effect` None means
-    that the runtime does not know better than the tool's declared side effects.
+    that the runtime does not know better than the tool's declared side effects. `entered` False: the
+    runtime refused before the tool could begin (it was starting, say), so that nothing can have happened.
     """
 
     code: Code
@@ -114,6 +115,7 @@ class Outcome:
     effect: Effect | None = None
     retryable: bool = False
     detail: Mapping[str, object] = field(default_factory=dict)
+    entered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +147,19 @@ class Result:
         return json.dumps(self.detail, ensure_ascii=False, separators=(",", ":")) if self.detail else "{}"
 
 
+_CUT_SHORT = frozenset({Code.TIMEOUT, Code.CANCELLED, Code.SANDBOX_KILLED, Code.INTERNAL})
+
+
 def effect_of(code: Code, side_effects: SideEffects, *, entered: bool, stated: Effect | None) -> Effect:
     """Whether the tool's side effect can have happened.
 
     `entered`: the runtime was entered, so that the first byte may have left. `stated`: what the
-    plugin itself said with `ToolError(effect=…)`.
+    plugin itself said with `ToolError(effect=…)`; of a call that was cut, what it said does not count.
     """
     if not entered or side_effects in ("none", "read"):
         return "none"
     if code in (Code.OK, Code.INVALID_RESULT):
         return "done"
-    if code is Code.TOOL_ERROR and stated is not None:
+    if stated is not None and code not in _CUT_SHORT:
         return stated
     return "unknown"

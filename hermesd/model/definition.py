@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from hermesd.errors import PluginError, Rejection
+from hermesd.model import circuit, retry
 from hermesd.model.call import SideEffects
 from hermesd.model.correct import Correction, compile_corrections
 from hermesd.model.digest import digest_of
+from hermesd.model.fallback import Fallback, fallback_faults
 from hermesd.model.name import domain_of, nearest, tool_name_fault
+from hermesd.model.rule import Override, rule_faults
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
@@ -33,9 +36,6 @@ Confirm = Literal["none", "caller", "operator"]
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
-        "retry",
-        "circuit_breaker",
-        "fallback",
         "rate_limit",
         "requires",
         "deprecated",
@@ -82,6 +82,9 @@ class ToolDefinition:
     coerce: bool = True
     correct: tuple[Mapping[str, object], ...] = ()
     confirm: Confirm | None = None
+    retry: Override | None = None
+    circuit_breaker: Override | None = None
+    fallback: Fallback | None = None
     deferred: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -96,7 +99,8 @@ class ToolDefinition:
     @property
     def digest(self) -> str:
         """Changes when anything that a caller can see changes."""
-        return digest_of({name: getattr(self, name) for name in _DIGESTED} | {"examples": self._examples()})
+        plain = {"examples": self._examples(), "fallback": self.fallback and self.fallback.plain()}
+        return digest_of({name: getattr(self, name) for name in _DIGESTED} | plain)
 
     def _examples(self) -> list[dict[str, object]]:
         return [{"user_says": each.user_says, "arguments": each.arguments} for each in self.examples]
@@ -113,7 +117,8 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
-    "max_concurrency", "depends_on", "roles", "enabled", "coerce", "correct", "confirm", "deferred",
+    "max_concurrency", "depends_on", "roles", "enabled", "coerce", "correct", "confirm", "retry",
+    "circuit_breaker", "deferred",
 )  # fmt: skip
 
 
@@ -220,6 +225,9 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             faults.append(f"{key}: must be at least 1, got {value}")
+    faults.extend(rule_faults("retry", raw.get("retry"), retry.BOUNDS))
+    faults.extend(rule_faults("circuit_breaker", raw.get("circuit_breaker"), circuit.BOUNDS))
+    faults.extend(fallback_faults(raw.get("fallback"), name, raw.get("returns")))
     return faults
 
 
@@ -268,6 +276,7 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
     given["correct"] = tuple(cast("list[Mapping[str, object]]", raw.get("correct") or []))
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
+    given["fallback"] = Fallback.parse(cast("Mapping[str, object] | None", raw.get("fallback")))
     deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}
     given["deferred"] = deferred
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
@@ -281,5 +290,15 @@ def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
         warnings.append("has no description")
     if definition.side_effects == "destructive" and definition.confirm == "none":
         warnings.append("confirm: none lets a destructive tool run without anybody's agreement")
+    if definition.retry is not None and not definition.retryable:
+        warnings.append("retry: says how to try again, and without `retryable: true` nothing is tried again")
+    warnings.extend(_fallback_warnings(definition))
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
     return warnings
+
+
+def _fallback_warnings(definition: ToolDefinition) -> list[str]:
+    fallback = definition.fallback
+    if fallback is None or fallback.kind == "tool" or definition.side_effects in ("none", "read"):
+        return []
+    return [f"fallback: {fallback.kind} answers OK for a {definition.side_effects} that is not done"]

@@ -22,6 +22,10 @@ class State(StrEnum):
     DISABLED = "disabled"
 
 
+#: Calls of such a tool are taken. One that is degraded may answer by its fallback, or refuse for now.
+CALLABLE_STATES = frozenset({State.READY, State.DEGRADED})
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A state with its reason, the remedy, and since when (UTC)."""

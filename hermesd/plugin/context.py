@@ -92,13 +92,16 @@ class Cancelled:
 class ToolContext:
     """One call: who asked for what, how long it may take, and the ways to talk back while it runs.
 
-    `deadline` is in seconds of `time.monotonic()`, None without one. `attempt` counts from 1. `state_dir` is
-    a folder of the plugin's own that outlives reloads and restarts; None where nothing can be kept.
+    `deadline` is in seconds of `time.monotonic()`, None without one; `progress` moves it. `attempt` counts
+    from 1. `state_dir` is a folder of the plugin's own that outlives reloads and restarts; None where nothing
+    can be kept.
     """
 
     __slots__ = (
+        "_allowance_s",
         "_call",
         "_emit",
+        "_limit",
         "_secrets",
         "_shared",
         "asynchronous",
@@ -129,6 +132,8 @@ class ToolContext:
         cancelled: threading.Event,
         asynchronous: bool,
         state_dir: Path | None = None,
+        limit: float | None = None,
+        allowance_s: float = 0.0,
     ) -> None:
         self.tool = tool
         self.request_id = request_id
@@ -144,6 +149,8 @@ class ToolContext:
         self._shared = shared
         self._emit = emit
         self._call = call
+        self._limit = limit
+        self._allowance_s = allowance_s
 
     @property
     def remaining_s(self) -> float | None:
@@ -151,7 +158,12 @@ class ToolContext:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell a caller that streams how far the call is. Usable from any thread."""
+        """Tell how far the call is, and have the tool's timeout anew: `deadline` moves, but never beyond what
+        the caller gave and the operator's ceiling. Usable from any thread.
+        """
+        if self._limit is not None and self.deadline is not None:
+            later = time.monotonic() + self._allowance_s
+            self.deadline = max(self.deadline, min(later, self._limit))
         self._emit("progress", {"done": done, "total": total, "message": message})
 
     def secret(self, name: str) -> str:

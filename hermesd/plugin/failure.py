@@ -17,6 +17,7 @@ from hermesd.plugin.fault import (
     ToolCallError,
     ToolError,
 )
+from hermesd.plugin.transport import transport_detail
 
 MAX_MESSAGE_CHARS = 2000
 #: An answer has room for 64 KiB beside its data.
@@ -41,7 +42,8 @@ def _answer_of(error: BaseException) -> dict[str, Any]:
         code = error.code if error.code in PLUGIN_CODES else "TOOL_ERROR"
         effect = error.effect if error.effect in EFFECTS else None
         answer = {"code": code, "message": _clip(str(error.message)), "retryable": bool(error.retryable)}
-        return answer | {"effect": effect, "detail": _detail(error.detail)}
+        # What it was raised from counts where it says nothing else of the way to the service.
+        return answer | {"effect": effect, "detail": _detail({**transport_detail(error), **error.detail})}
     if isinstance(error, ToolCallError):
         detail = {"reason": error.code, **_detail(error.detail)}
         return {
@@ -65,7 +67,9 @@ def _answer_of(error: BaseException) -> dict[str, Any]:
         }
     if isinstance(error, SystemExit):
         return {"code": "TOOL_ERROR", "message": _clip(f"the tool called sys.exit({error.code!r})")}
-    return {"code": "TOOL_ERROR", "message": _clip(_headline(error))}
+    answer = {"code": "TOOL_ERROR", "message": _clip(_headline(error))}
+    transport = transport_detail(error)
+    return answer | {"detail": transport} if transport else answer
 
 
 def is_unexpected(error: BaseException) -> bool:

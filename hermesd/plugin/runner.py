@@ -380,6 +380,7 @@ class Runner:
         if head["remaining_ms"] is not None:
             call.deadline = time.monotonic() + head["remaining_ms"] / 1000
         if tool.wants_context:
+            limit = head.get("limit_ms")
             call.context = ToolContext(
                 tool=tool.name,
                 request_id=head["request_id"],
@@ -394,6 +395,8 @@ class Runner:
                 cancelled=call.cancelled,
                 asynchronous=tool.is_async,
                 state_dir=plugin.state_dir,
+                limit=None if limit is None else time.monotonic() + limit / 1000,
+                allowance_s=head.get("allowance_ms", 0) / 1000,
             )
         self._calls[number] = call
         if not tool.is_async:
@@ -443,11 +446,8 @@ class Runner:
 
     def _failed(self, call: Call, error: BaseException) -> None:
         answer = answer_of(error)
-        if (
-            isinstance(error, ToolCallError)
-            and call.deadline is not None
-            and time.monotonic() >= call.deadline
-        ):
+        deadline = call.deadline if call.context is None else call.context.deadline
+        if isinstance(error, ToolCallError) and deadline is not None and time.monotonic() >= deadline:
             # What it called ran out of the time that was its own.
             answer = {"code": "TIMEOUT", "message": answer["message"]}
         if is_unexpected(error):

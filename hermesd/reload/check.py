@@ -21,7 +21,7 @@ from hermesd.config.effective import EffectiveValue
 from hermesd.config.load import find_config, load_configuration
 from hermesd.config.places import data_dir, plugin_dirs
 from hermesd.errors import ConfigError, PluginError, Rejection
-from hermesd.model.call import Caller, CallRequest, Code, Result
+from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.digest import canonical_json
 from hermesd.model.lint import lint
@@ -333,6 +333,8 @@ class _Silence:
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None: ...
 
     def failed(self, request: CallRequest, error: BaseException) -> None: ...
+
+    def retried(self, course: Course, outcome: Outcome, wait_s: float) -> None: ...
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, agent_pb2, confirmation_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, agent_pb2, circuit_pb2, confirmation_pb2, tool_pb2
 from hermesd.config.effective import dotted
 from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
@@ -291,6 +291,13 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self, request: agent_pb2.RevokeAgentRequest, context: Context
     ) -> agent_pb2.RevokeAgentResponse:
         return await self._agents.revoke(request)
+
+    async def ResetCircuit(
+        self, request: circuit_pb2.ResetCircuitRequest, context: Context
+    ) -> circuit_pb2.ResetCircuitResponse:
+        name = _required_name(request.name)
+        reset = await self._decisions.reset_circuit(name, caller_of_call.get())
+        return circuit_pb2.ResetCircuitResponse(tool=self._tools.tool_message(name), reset=reset)
 
     def _plugins(self) -> dict[str, PluginStatus]:
         return {each.name: each for each in self._reload.plugins()}

@@ -14,6 +14,7 @@ from hermesd.clock import Clock, uuid7
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
+from hermesd.model.status import CALLABLE_STATES
 from hermesd.rpc import paging
 from hermesd.rpc.call_events import CallEvents
 from hermesd.rpc.closing import OpenStreams
@@ -22,7 +23,6 @@ from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, Denied, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry, ToolChange
 from hermesd.rpc.translate import (
-    CALLABLE_STATES,
     ToolMessages,
     event_message,
     response_message,

@@ -20,14 +20,13 @@ from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.handover import definition_tokens
-from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing, State
+from hermesd.model.status import HistoryEntry, PluginStatus, ReloadReport, Standing
 from hermesd.rpc.call_events import CallEvent
 from hermesd.rpc.ports import Entry
 from hermesd.telemetry.event import Event
 from hermesd.telemetry.plugin_log import PluginLogLine
 
 MessageT = TypeVar("MessageT", bound=Message)
-CALLABLE_STATES = frozenset({State.READY, State.DEGRADED})
 
 
 def compact(value: object) -> str:
@@ -169,6 +168,12 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         digest=definition.digest,
         tokens=definition_tokens(definition, definition.parameters),
     )
+    if definition.retry is not None:
+        tool.retry_json = compact(definition.retry)
+    if definition.circuit_breaker is not None:
+        tool.circuit_breaker_json = compact(definition.circuit_breaker)
+    if definition.fallback is not None:
+        tool.fallback_json = compact(definition.fallback.plain())
     if definition.timeout_ms is not None:
         tool.timeout_ms = definition.timeout_ms
     if definition.max_concurrency is not None:

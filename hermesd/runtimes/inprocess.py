@@ -371,6 +371,8 @@ class _Call:
             cancelled=cancelled,
             asynchronous=self.bound.is_async,
             state_dir=spec.state_dir,
+            limit=invocation.limit,
+            allowance_s=invocation.allowance_s,
         )
 
     def _emit(self, kind: str, payload: dict[str, object]) -> None:

@@ -29,6 +29,10 @@ class Invocation:
     emit: Callable[[str, dict[str, object]], None]
     #: `ctx.call` back into the dispatcher, awaited on the daemon's loop.
     call: Callable[[str, dict[str, object]], Awaitable[Outcome]]
+    #: Monotonic seconds: each progress moves the deadline to `allowance_s` from then, at most to `limit`.
+    #: None: progress moves nothing.
+    limit: float | None = None
+    allowance_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,10 @@ class Runtime(Protocol):
         ...
 
     async def invoke(self, invocation: Invocation) -> Outcome:
-        """Run a tool. Its failure is an Outcome; cancelling this cancels the tool and returns promptly."""
+        """Run a tool. Its failure is an Outcome; cancelling this cancels the tool and returns promptly.
+
+        An Outcome with `entered` False says that the tool could not begin.
+        """
         ...
 
     async def close(self) -> None:

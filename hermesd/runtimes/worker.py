@@ -320,8 +320,11 @@ class WorkerRuntime:
         if wait_ms > 0:
             detail["retry_after_ms"] = wait_ms
         message = f"{self._spec.name}: {reason}"
-        return Outcome(Code.UNAVAILABLE, message=message, effect="none", retryable=True, detail=detail)
+        return Outcome(
+            Code.UNAVAILABLE, message=message, effect="none", retryable=True, detail=detail, entered=False
+        )
 
 
 def _timeout() -> Outcome:
-    return Outcome(Code.TIMEOUT, message="the deadline passed before the tool was reached", effect="none")
+    message = "the deadline passed before the tool was reached"
+    return Outcome(Code.TIMEOUT, message=message, effect="none", entered=False)

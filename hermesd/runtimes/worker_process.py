@@ -199,11 +199,16 @@ class WorkerProcess:
             "attempt": invocation.attempt,
             "remaining_ms": None if remaining_s is None else round(remaining_s * 1000, 3),
         }
+        if invocation.limit is not None and invocation.deadline is not None and remaining_s is not None:
+            # Monotonic clocks are each process's own: what is sent is how long.
+            head["limit_ms"] = round((invocation.limit - invocation.deadline + remaining_s) * 1000, 3)
+            head["allowance_ms"] = round(invocation.allowance_s * 1000, 3)
         try:
             frame = encode_frame(head, invocation.arguments_json.encode())
         except (FrameFault, UnicodeEncodeError) as fault:
             message = f"the arguments cannot be sent: {fault}"
-            call.future.set_result(Outcome(Code.INVALID_ARGUMENT, message=message, effect="none"))
+            refused = Outcome(Code.INVALID_ARGUMENT, message=message, effect="none", entered=False)
+            call.future.set_result(refused)
             return call
         self.calls[call.id] = call
         self._write(frame)

@@ -1,7 +1,8 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → replay → confirm → queue → write the intent → run → record. Each
-stage returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → replay → confirm → queue (circuit, place) → write the intent →
+run (attempts) → record. Each stage returns, or raises `Refused` with the answer. Runtimes know nothing of the
+stages.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, Protocol, cast
+from functools import partial
+from typing import Protocol, cast
 
 from hermesd.access.policy import decide
 from hermesd.clock import Clock, uuid7
@@ -20,10 +22,14 @@ from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
+from hermesd.serving.attempts import Attempts
 from hermesd.serving.catalogue import Entry
+from hermesd.serving.circuit import Circuit, Circuits
 from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.deadline import extend, set_deadline
 from hermesd.serving.envelope import envelope
+from hermesd.serving.fallback import Fallbacks
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.idempotency import HARMLESS, Idempotency, Ledger, MemoryLedger
 from hermesd.serving.instance import Instance
@@ -51,6 +57,8 @@ class Observer(Protocol):
 
     def failed(self, request: CallRequest, error: BaseException) -> None: ...
 
+    def retried(self, course: Course, outcome: Outcome, wait_s: float) -> None: ...
+
 
 class Dispatcher:
     """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
@@ -65,6 +73,8 @@ class Dispatcher:
         *,
         ledger: Ledger | None = None,
         confirmations: Confirmations | None = None,
+        circuits: Circuits | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -76,6 +86,9 @@ class Dispatcher:
             ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
         )
         self._confirmations = confirmations or Confirmations(clock)
+        self._circuits = circuits or Circuits(registry, clock)
+        self._attempts = attempts or Attempts(clock, observer.retried)
+        self._fallbacks = Fallbacks(clock, self.call)
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -90,7 +103,7 @@ class Dispatcher:
         if self.draining and not request.depth:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
+        course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
         flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
         with self._flights.enter(flight):
             try:
@@ -121,8 +134,9 @@ class Dispatcher:
         return True
 
     def forget_gone_tools(self) -> None:
-        """Drop the queues of tools that left the catalogue."""
+        """Drop the queues and circuits of tools that left the catalogue."""
         self._admission.forget_all_but(self._registry.catalogue.tools)
+        self._circuits.forget_gone(self._registry.catalogue.tools)
 
     async def _answer(self, course: Course, flight: Flight) -> Outcome:
         request = course.request
@@ -130,8 +144,8 @@ class Dispatcher:
             entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
             self._authorise(course, entry)
-            if request.idempotency_key and await self._replayed(course, entry):
-                return REPLAYED
+            if request.idempotency_key and (known := await self._replayed(course, entry)) is not None:
+                return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
@@ -199,26 +213,29 @@ class Dispatcher:
                 remedy="break the loop between these tools",
             )
 
-    async def _replayed(self, course: Course, entry: Entry) -> bool:
-        """Claim the call's idempotency key. True: the key answers, and nothing runs."""
-        course.deadline = self._deadline(course, entry)
+    async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
+        """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
+        set_deadline(course, entry, self.policy)
         try:
             course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
-            self._time_out(course)
-        return course.replayed is not None
+            return self._timed_out(course)
+        return None if course.replayed is None else REPLAYED
 
-    async def _intend(self, course: Course, entry: Entry) -> None:
-        """Return when it is on disk what is about to happen."""
+    async def _intend(self, course: Course, entry: Entry) -> Outcome | None:
+        """Return when it is on disk what is about to happen. An outcome: it was not in time."""
         try:
             await self.idempotency.begin(course, entry)
         except TimeoutError:
-            self._time_out(course)
+            return self._timed_out(course)
+        return None
 
     def _available(self, entry: Entry) -> Instance:
         standing = self._registry.standing(entry)
-        if standing.state is State.READY and entry.instance is not None:
-            return entry.instance
+        state, instance = standing.state, entry.instance
+        # Not by membership: hashing a member of an enumeration is a call.
+        if (state is State.READY or state is State.DEGRADED) and instance is not None:
+            return instance
         detail = {"reason": standing.reason, "remedy": standing.remedy}
         raise Refused(
             Code.UNAVAILABLE,
@@ -227,8 +244,13 @@ class Dispatcher:
         )
 
     async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
-        deadline = course.deadline = self._deadline(course, entry)
-        tool = course.request.tool
+        set_deadline(course, entry, self.policy)
+        tool, deadline = course.request.tool, course.deadline
+        circuits = self._circuits
+        circuit = circuits.of(entry, self.policy)
+        # Before the queue too: nobody waits for what is not called.
+        if circuits.troubled and (refusal := circuits.refusal(circuit)) is not None:
+            return await self._fallbacks.answer(course, entry, refusal)
         gate = self._admission.gate(tool, self.policy.places(entry.definition))
         began = self._clock.monotonic()
         try:
@@ -236,7 +258,7 @@ class Dispatcher:
         except Overloaded as full:
             course.queued_s = self._clock.monotonic() - began
             if self._clock.monotonic() >= deadline:
-                self._time_out(course)
+                return self._timed_out(course)
             raise Refused(
                 Code.OVERLOADED,
                 f"{tool} runs {gate.running} calls and {full}",
@@ -244,17 +266,42 @@ class Dispatcher:
             ) from None
         try:
             course.queued_s = self._clock.monotonic() - began
-            if course.claim is not None or entry.definition.side_effects not in HARMLESS:
-                await self._intend(course, entry)
-            return await self._run(course, entry, instance)
+            written = course.claim is not None or entry.definition.side_effects not in HARMLESS
+            if written and (late := await self._intend(course, entry)) is not None:
+                return late
+            # After that wait, as what tries an open circuit does so one at a time.
+            refusal = circuits.refusal(circuit) if circuits.troubled else None
+            if refusal is None:
+                return await self._run(course, entry, instance, circuit)
         finally:
             gate.leave()
+        return await self._fallbacks.answer(course, entry, refusal)
 
-    async def _run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
+    async def _run(self, course: Course, entry: Entry, instance: Instance, circuit: Circuit) -> Outcome:
+        definition = entry.definition
+        ticket, outcome = self._circuits.begin(circuit), None
+        try:
+            if definition.retryable:
+                rule = self.policy.retry.over(definition.retry)
+                attempt = partial(self._attempt, course, entry, instance)
+                outcome = await self._attempts.run(course, definition, rule, attempt)
+            else:
+                outcome = await self._attempt(course, entry, instance)
+        finally:
+            self._circuits.end(circuit, ticket, course, outcome)
+        if definition.fallback is not None and outcome.code is Code.OK:
+            self._fallbacks.keep(course, entry, outcome)
+        return outcome
+
+    async def _attempt(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
         request = course.request
-        course.entered = True
         course.attempts += 1
-        self._observer.started(entry)
+        if course.attempts == 1:
+            self._observer.started(entry)
+        entered, course.entered = course.entered, True
+        began, deadline = self._clock.monotonic(), course.deadline
+        if course.attempt_s:
+            deadline = min(deadline, began + course.attempt_s)
         invocation = Invocation(
             tool=request.tool,
             arguments=course.arguments,
@@ -262,15 +309,20 @@ class Dispatcher:
             request_id=request.request_id,
             session_id=request.session_id,
             attempt=course.attempts,
-            deadline=course.deadline,
+            deadline=deadline,
             emit=self._emitter(course, entry),
             call=self._nested(course, instance),
+            limit=deadline if course.attempt_s else course.limit,
+            allowance_s=course.allowance_s,
         )
         try:
-            with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
+            with TimeLimit(max(0.0, deadline - began), course.task) as time_limit:
+                course.time_limit = None if course.attempt_s else time_limit
                 outcome = await instance.runtime.invoke(invocation)
         except TimeoutError:
-            self._time_out(course)
+            return self._timed_out(course, began if course.attempt_s else course.started)
+        if not outcome.entered:
+            course.entered = entered
         size, limit = _size(outcome.data_json), self.policy.max_result_bytes
         if size > limit:
             raise Refused(
@@ -281,23 +333,18 @@ class Dispatcher:
             )
         return outcome
 
-    def _deadline(self, course: Course, entry: Entry) -> float:
-        """The smallest of the tool's timeout, the caller's own, and the caller's deadline."""
-        request = course.request
-        timeout_ms = self.policy.timeout_ms(entry.definition, entry.source)
-        if request.timeout_ms is not None:
-            timeout_ms = min(timeout_ms, request.timeout_ms)
-        own = course.started + timeout_ms / 1000
-        return own if request.deadline is None else min(own, request.deadline)
-
-    def _time_out(self, course: Course) -> NoReturn:
-        elapsed_ms = (self._clock.monotonic() - course.started) * 1000
-        raise Refused(Code.TIMEOUT, f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms")
+    def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
+        elapsed_ms = (self._clock.monotonic() - (course.started if began is None else began)) * 1000
+        return Outcome(
+            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms"
+        )
 
     def _emitter(self, course: Course, entry: Entry) -> Emit:
         def forward(kind: str, payload: dict[str, object]) -> None:
             if kind == "log":
                 self._observer.logged(entry, course.request, course.attempts, payload)
+            elif kind == "progress":
+                extend(course, self._clock.monotonic())
             if course.emit is not None:
                 course.emit(kind, payload)
 

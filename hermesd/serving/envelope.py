@@ -9,17 +9,22 @@ from hermesd.model.call import Code, Outcome, Result, effect_of
 from hermesd.model.intent import LOOK_FIRST
 from hermesd.serving.course import Course
 
-#: What a caller can do next, for every code that has no better advice of its own.
+#: What a caller can do next, for every answer that has no better advice of its own.
 REMEDIES: Mapping[Code, str] = {
     Code.INVALID_ARGUMENT: "mend the arguments that detail.faults lists",
     Code.UNKNOWN_TOOL: "list the tools and use one of their names",
     Code.UNAVAILABLE: "try again later",
     Code.PERMISSION_DENIED: "ask the operator to allow it",
+    Code.CONFIRMATION_REQUIRED: "confirm what detail.summary says, or have it confirmed, then call again",
+    Code.RATE_LIMITED: "try again after detail.retry_after_ms",
     Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
     Code.CANCELLED: "call again if the answer is still wanted",
+    Code.CIRCUIT_OPEN: "try again after detail.retry_after_ms, or do without this tool until then",
     Code.OVERLOADED: "try again after detail.retry_after_ms",
     Code.TOOL_ERROR: "read the message; the tool itself refused or failed",
     Code.INVALID_RESULT: "report it to the plugin's author; the tool did run",
+    Code.SANDBOX_KILLED: "ask for less; detail.reason says which limit was reached",
+    Code.DEPENDENCY_FAILED: "mend what detail.reason says of the tool that was called, then call again",
     Code.INTERNAL: "report it to the operator with the request_id",
 }
 
@@ -48,7 +53,8 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         duration_ms=(now - course.started) * 1000,
         queued_ms=course.queued_s * 1000,
         retryable=outcome.retryable or outcome.code in (Code.OVERLOADED, Code.UNAVAILABLE),
-        effect=effect_of(
+        effect=course.effect
+        or effect_of(
             outcome.code,
             definition.side_effects if definition is not None else "none",
             entered=course.entered,

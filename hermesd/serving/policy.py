@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hermesd.model.circuit import CircuitRule
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.retry import RetryRule
 
 #: A call may reach through `ctx.call` this deep; deeper is a loop.
 MAX_DEPTH = 8
@@ -23,6 +25,8 @@ class CallPolicy:
     confirmation_ttl_s: float = 600.0
     max_result_bytes: int = 15 * 1024 * 1024
     idempotency_window_s: float = 86_400.0
+    retry: RetryRule = field(default_factory=RetryRule)
+    circuit: CircuitRule = field(default_factory=CircuitRule)
 
     def timeout_ms(self, definition: ToolDefinition, source: str) -> int:
         """The tool's own timeout, else its class's, else its source's; never above the ceiling."""

@@ -40,6 +40,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._catalogue = Catalogue.empty()
+        self._troubles: dict[str, Standing] = {}
         self._switched_off: dict[str, datetime] = {}
         self._changes: deque[ToolChange] = deque(maxlen=KEPT_CHANGES)
         self._seq = 0
@@ -74,7 +75,29 @@ class Registry:
         own = entry.standing()
         if own.state is State.READY and (reason := self._catalogue.blocked.get(name)) is not None:
             return Standing(State.UNAVAILABLE, entry.since, f"{name} {reason}", "add what is missing")
+        if self._troubles and own.state is State.READY:
+            return self._troubles.get(name) or self._troubles.get(entry.plugin) or own
         return own
+
+    def trouble_of(self, name: str) -> Standing | None:
+        """What `set_trouble` said of it."""
+        return self._troubles.get(name)
+
+    def set_trouble(self, name: str, trouble: Standing | None) -> None:
+        """A tool, or all tools of a plugin, are degraded for this reason; None: no more.
+
+        `name` is a tool's or a plugin's: only the first has a dot.
+        """
+        if self._troubles.get(name) == trouble:
+            return
+        if trouble is None:
+            del self._troubles[name]
+        else:
+            self._troubles[name] = trouble
+        for tool in sorted(self._catalogue.slices.get(name, ())) or [name]:
+            if tool in self._catalogue.tools:
+                self._announce("state", tool)
+        self._wake()
 
     def switch_off(self, names: Mapping[str, datetime]) -> None:
         """The operator's switches as a whole: these tools are off since then, all others on."""

@@ -70,6 +70,17 @@ class Exposition(Collector):
             "hermesd_queue_seconds", "Time that a call waited for admission.", [((), tally.queued)]
         )
         yield CounterMetricFamily(
+            "hermesd_tool_retries_total", "Attempts of calls after the first.", value=tally.retries
+        )
+        circuits = GaugeMetricFamily(
+            "hermesd_circuit_state",
+            "0 closed, 1 half open, 2 open; of circuits that opened once. Without a tool: a plugin's.",
+            labels=("tool", "plugin"),
+        )
+        for (tool, plugin), state in tally.circuits.items():
+            circuits.add_metric((tool, plugin), state)
+        yield circuits
+        yield CounterMetricFamily(
             "hermesd_denials_total",
             "Operations refused because the caller may not do them.",
             value=tally.denials,

@@ -74,6 +74,9 @@ class Tally:
     queued: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
     denials: int = 0
     confirmations: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    #: By tool and plugin; a circuit that several tools share has no tool.
+    circuits: dict[tuple[str, str], int] = field(default_factory=dict)
     # Both results exist from the start, so that a rate over the first failure is no gap.
     reloads: Counter[str] = field(default_factory=lambda: Counter(ok=0, rejected=0))
     reload_ok: int = 0
@@ -117,6 +120,23 @@ class Metrics:
                 durations = tally.durations[source] = Distribution(_SECONDS)
             durations.observe(seconds)
             tally.queued.observe(queued_s)
+
+    def call_retried(self) -> None:
+        """A call gets another attempt."""
+        with self._lock:
+            self._tally.retries += 1
+
+    def circuit(self, name: str, plugin: str, state: int | None) -> None:
+        """A circuit is closed (0), half open (1) or open (2); None: gone. `name`: its tool, or `plugin`.
+
+        Only circuits that opened once have a series, and of tools only the first 500.
+        """
+        with self._lock:
+            key = ("" if name == plugin else name, plugin)
+            if state is None:
+                self._tally.circuits.pop(key, None)
+            elif key in self._tally.circuits or len(self._tally.circuits) < MAX_LABELLED_TOOLS:
+                self._tally.circuits[key] = int(state)
 
     def reload_finished(self, ok: bool) -> None:
         """A reload pass ended; `ok` means that it holds no rejection."""

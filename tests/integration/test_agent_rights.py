@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from hermesd.access.identity import Agent, new_token, token_sha256
-from hermesd.api.v1 import tool_pb2
+from hermesd.api.v1 import agent_pb2, tool_pb2
 from hermesd.model.call import Rights
 from tests.identity_world import Asker, World, tool
 from tests.rpc_wire import failure
@@ -139,3 +141,38 @@ async def test_a_token_at_the_operators_socket_makes_its_agent_and_not_the_opera
         assert {each.name for each in listed.tools} == {"jobs.wait_long", "jobs.do_it"}
         listed = await operator.tools.ListTools(tool_pb2.ListToolsRequest())
         assert len(listed.tools) == 3
+
+
+@pytest.mark.promise("IDN-10")
+async def test_a_socket_that_is_made_again_is_the_same_door(world: World) -> None:
+    for door in ("a", "o"):
+        (world.path / door).unlink()
+    lost = world.server.lost()
+    assert {Path(each.path).name for each in lost} == {"a", "o"}
+    for each in lost:
+        await world.server.reopen(each)
+    async with (
+        Asker(world, None, "a") as nobody,
+        Asker(world, A, "a") as a,
+        Asker(world, None, "o") as operator,
+    ):
+        who = agent_pb2.WhoAmIRequest()
+        assert (await nobody.ask(nobody.agent.WhoAmI, who)).startswith("UNAUTHENTICATED")
+        assert (await a.agent.WhoAmI(who, metadata=a.metadata)).name == "a"
+        assert (await operator.agent.WhoAmI(who)).kind == "operator"
+    assert stat.S_IMODE((world.path / "a").stat().st_mode) == 0o666
+    assert stat.S_IMODE((world.path / "o").stat().st_mode) == 0o600
+
+
+@pytest.mark.promise("IDN-5")
+async def test_no_call_begins_after_a_token_was_taken_back(world: World) -> None:
+    async with Asker(world, A) as a:
+        many = [asyncio.ensure_future(a.ask(a.tools.CallTool, call("jobs.do_it"))) for _ in range(200)]
+        while len(world.served.told.began) < 20:
+            await asyncio.sleep(0)
+        world.agents(agent("b", B))
+        began = len(world.served.told.began)
+        answers = await asyncio.gather(*many)
+        assert len(world.served.told.began) == began
+        assert all('code: "OK"' in each or each.startswith("UNAUTHENTICATED") for each in answers)
+        assert sum('code: "OK"' in each for each in answers) == began

@@ -155,6 +155,8 @@ async def test_every_admin_rpc_has_a_method(client: AsyncClient, daemon: Daemon)
     await client.revoke_plugin("demo")
     await client.rollback_plugin("demo", digest="sha256:2")
     assert (await client.set_tool("demo.echo_text", enabled=True)).tool.name == "demo.echo_text"
+    reset = await client.reset_circuit("demo.echo_text")
+    assert (reset.tool.name, reset.reset) == ("demo.echo_text", True)
     await client.shutdown()
     done = [
         each[:-1] if each[0] not in ("drain", "resume", "shutdown") else each
@@ -170,6 +172,7 @@ async def test_every_admin_rpc_has_a_method(client: AsyncClient, daemon: Daemon)
         ("revoke", "demo", {}),
         ("rollback", "demo", "sha256:2"),
         ("set_tool", "demo.echo_text", True),
+        ("reset_circuit", "demo.echo_text"),
         ("shutdown",),
     ]
 

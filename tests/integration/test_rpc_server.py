@@ -11,7 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, circuit_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.model.call import Caller
 from hermesd.model.status import State
 from tests.rpc_doubles import Daemon, Limits, tool_entry
@@ -372,6 +372,7 @@ async def test_a_watcher_that_goes_away_leaves_nothing_behind(tools, daemon: Dae
         ("GetPlugin", admin_pb2.GetPluginRequest(name="")),
         ("SetPlugin", admin_pb2.SetPluginRequest(name="demo")),
         ("SetTool", admin_pb2.SetToolRequest(enabled=True)),
+        ("ResetCircuit", circuit_pb2.ResetCircuitRequest()),
         ("TrustPlugin", admin_pb2.TrustPluginRequest(name="demo", action="adore")),
         ("TrustPlugin", admin_pb2.TrustPluginRequest(name="demo", action="untrust", follow=True)),
         ("TrustPlugin", admin_pb2.TrustPluginRequest(name="demo", isolation="container")),

@@ -47,7 +47,10 @@ def test_without_a_file_the_defaults_hold() -> None:
     assert configuration.server == Server()
     assert configuration.data_dir is None
     assert configuration.plugins.rescan_s == 10
-    assert configuration.defaults.timeouts_ms == {"python": 3000, "batch": 15_000}
+    assert configuration.defaults.timeouts_ms == {
+        "python": 3000, "batch": 15_000, "http": 6000, "openapi": 6000, "mcp": 30_000, "composite": 30_000,
+        "agent": 30_000, "peer": 30_000, "container": 30_000,
+    }  # fmt: skip
     assert configuration.telemetry.metrics_open == "loopback"
     assert configuration.warnings == ()
     assert configuration.files == ()
@@ -320,9 +323,6 @@ def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path
         """
 plugins: {untrusted: {scraper: {isolation: call, image: x, grant: {network: ["a:1"]}}}}
 defaults:
-  timeouts_ms: {http: 1}
-  retry: {max_attempts: 3}
-  circuit_breaker: {window: 20}
   result: {max_tokens: 9}
 store: {key: k}
 tools: [{name: weather.get_now, version: 1.0.0, type: http, method: GET, url: "https://host/now"}]
@@ -341,8 +341,7 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
     )
     named = {each.name for each in configuration.warnings}
     assert named == {
-        "plugins.untrusted", "defaults.timeouts_ms.http",
-        "defaults.retry", "defaults.circuit_breaker",
+        "plugins.untrusted",
         "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "peers",

@@ -1,4 +1,4 @@
-"""`ctl tools list`, `show`, `enable` and `disable`."""
+"""`ctl tools list`, `show`, `enable`, `disable` and `reset`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, circuit_pb2, tool_pb2
 from hermesd.terminal.table import width_of
 from tests.unit.ctl_double import Double, serving
 
@@ -76,6 +76,25 @@ def test_show_names_every_parameter_with_its_form(daemon: Double) -> None:
     assert "read, idempotent" in out
     assert "where is 7" in out
     assert daemon.run("tools", "show", "x.y", "--json").json["tool"]["timeout_ms"] == 250
+
+
+@pytest.mark.parametrize(("reset", "said"), [(True, "is called again"), (False, "was not held back")])
+def test_a_reset_says_whether_there_was_anything_to_reset(daemon: Double, reset: bool, said: str) -> None:
+    answer = circuit_pb2.ResetCircuitResponse(tool=tool(state="ready"), reset=reset)
+    daemon.answers["ResetCircuit"] = answer
+    told = daemon.run("tools", "reset", "orders.query_status").out
+    assert told == f"orders.query_status {said}; it is ready\n"
+    assert daemon.last == circuit_pb2.ResetCircuitRequest(name="orders.query_status")
+
+
+def test_what_a_definition_says_of_trouble_is_shown(daemon: Double) -> None:
+    daemon.answers["GetTool"] = tool_pb2.GetToolResponse(
+        tool=tool(retry_json='{"max_attempts":2}', fallback_json='{"value":1}')
+    )
+    out = daemon.run("tools", "show", "orders.query_status").out
+    rows = [each.split() for each in out.splitlines()]
+    assert ["retry", '{"max_attempts":2}'] in rows
+    assert ["fallback", '{"value":1}'] in rows
 
 
 def test_enable_and_disable_say_what_is_so_now(daemon: Double) -> None:

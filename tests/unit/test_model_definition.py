@@ -122,6 +122,7 @@ OTHER: dict[str, object] = {
     "idempotent": True, "retryable": True, "timeout_ms": 5, "timeout_class": "batch", "max_concurrency": 3,
     "depends_on": ["a.b_c"], "roles": ["clerk"], "enabled": False, "coerce": False,
     "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
+    "retry": {"max_attempts": 2}, "circuit_breaker": {"window": 3}, "fallback": {"tool": "a.b_c"},
 }  # fmt: skip
 
 

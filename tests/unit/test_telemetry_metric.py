@@ -88,3 +88,29 @@ def test_two_daemons_fit_in_one_process() -> None:
     first, second = Metrics(), Metrics()
     first.set_generation(1)
     assert _value(second, "hermesd_generation") == 0
+
+
+@pytest.mark.promise("RES-11")
+def test_a_circuit_has_a_series_from_when_it_opened_until_it_is_gone(metrics: Metrics) -> None:
+    assert _value(metrics, "hermesd_circuit_state", tool="a.b_c", plugin="a") is None
+    metrics.circuit("a.b_c", "a", 2)
+    metrics.circuit("a", "a", 1)
+    assert _value(metrics, "hermesd_circuit_state", tool="a.b_c", plugin="a") == 2
+    assert _value(metrics, "hermesd_circuit_state", tool="", plugin="a") == 1
+    metrics.circuit("a.b_c", "a", 0)
+    assert _value(metrics, "hermesd_circuit_state", tool="a.b_c", plugin="a") == 0
+    metrics.circuit("a.b_c", "a", None)
+    assert _value(metrics, "hermesd_circuit_state", tool="a.b_c", plugin="a") is None
+
+
+@pytest.mark.promise("OPS-5")
+def test_the_series_of_circuits_are_bounded(metrics: Metrics) -> None:
+    for each in range(2 * MAX_LABELLED_TOOLS):
+        metrics.circuit(f"a.b_{each}", "a", 2)
+    found = [name for name, _ in _samples(metrics) if name == "hermesd_circuit_state"]
+    assert len(found) == MAX_LABELLED_TOOLS
+
+
+def test_attempts_are_counted(metrics: Metrics) -> None:
+    metrics.call_retried()
+    assert _value(metrics, "hermesd_tool_retries_total") == 1

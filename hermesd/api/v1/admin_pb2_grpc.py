@@ -5,6 +5,7 @@ import warnings
 
 from hermesd.api.v1 import admin_pb2 as hermesd_dot_api_dot_v1_dot_admin__pb2
 from hermesd.api.v1 import agent_pb2 as hermesd_dot_api_dot_v1_dot_agent__pb2
+from hermesd.api.v1 import circuit_pb2 as hermesd_dot_api_dot_v1_dot_circuit__pb2
 from hermesd.api.v1 import confirmation_pb2 as hermesd_dot_api_dot_v1_dot_confirmation__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -152,6 +153,11 @@ class AdminServiceStub:
                 '/hermesd.api.v1.AdminService/RevokeAgent',
                 request_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
+                _registered_method=True)
+        self.ResetCircuit = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ResetCircuit',
+                request_serializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.FromString,
                 _registered_method=True)
 
 
@@ -325,6 +331,13 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResetCircuit(self, request, context):
+        """Lets a tool be called at once that is held back because it could not be reached. NOT_FOUND when there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -442,6 +455,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.RevokeAgent,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.SerializeToString,
+            ),
+            'ResetCircuit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetCircuit,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1067,6 +1085,33 @@ class AdminService:
             '/hermesd.api.v1.AdminService/RevokeAgent',
             hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_agent__pb2.RevokeAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetCircuit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ResetCircuit',
+            hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.FromString,
             options,
             channel_credentials,
             insecure,

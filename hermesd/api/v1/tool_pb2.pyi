@@ -18,7 +18,7 @@ class ToolExample(_message.Message):
     def __init__(self, user_says: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class Tool(_message.Message):
-    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens")
+    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
     class ParameterGuideEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,9 @@ class Tool(_message.Message):
     PLUGIN_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_JSON_FIELD_NUMBER: _ClassVar[int]
+    CIRCUIT_BREAKER_JSON_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_JSON_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     title: str
@@ -88,7 +91,10 @@ class Tool(_message.Message):
     plugin: str
     digest: str
     tokens: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ...) -> None: ...
+    retry_json: str
+    circuit_breaker_json: str
+    fallback_json: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "include_unavailable", "source", "domain", "session_id")
