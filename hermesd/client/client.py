@@ -98,15 +98,17 @@ class Client(Administration):
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        idempotency_key: str = "",
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
         detach: bool = False,
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
-        Sent at most once: tried again only when no connection was made. `timeout_ms` bounds the tool,
-        `timeout_s` the RPC. `confirmation_token`: what CONFIRMATION_REQUIRED gave for this very call.
-        `detach`: answered at once; `watch_call` gives the result.
+        Sent at most once: tried again only when no connection was made. With an `idempotency_key` it is sent
+        again when the connection broke, as the same key brings the recorded answer and runs nothing.
+        `timeout_ms` bounds the tool, `timeout_s` the RPC. `confirmation_token`: what CONFIRMATION_REQUIRED
+        gave for this very call. `detach`: answered at once; `watch_call` gives the result.
         """
         request = call_request(
             name,
@@ -114,12 +116,14 @@ class Client(Administration):
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            idempotency_key=idempotency_key,
             confirmation_token=confirmation_token,
             metadata=metadata,
             detach=detach,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
-        return CallResult(self._write(self._tools.CallTool, request, deadline))
+        send = self._read if idempotency_key else self._write
+        return CallResult(send(self._tools.CallTool, request, deadline))
 
     def stream_call_tool(
         self,
@@ -130,6 +134,7 @@ class Client(Administration):
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        idempotency_key: str = "",
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> Iterator[tool_pb2.StreamCallToolResponse]:
@@ -143,6 +148,7 @@ class Client(Administration):
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            idempotency_key=idempotency_key,
             confirmation_token=confirmation_token,
             metadata=metadata,
         )
@@ -272,7 +278,7 @@ class Client(Administration):
         return self._stream(self._tools.WatchTools, tool_pb2.WatchToolsRequest(after_seq=after_seq), None)
 
     def _read(self, rpc: Callable[..., Any], request: object, timeout_s: float) -> Any:
-        """A read changes nothing: it may be sent again whenever the connection was at fault."""
+        """What changes nothing, or nothing more, may be sent again whenever the connection was at fault."""
         return self._send(rpc, request, timeout_s, is_connection_trouble)
 
     def _write(self, rpc: Callable[..., Any], request: object, timeout_s: float) -> Any:

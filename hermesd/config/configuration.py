@@ -156,6 +156,7 @@ class Defaults:
     plugin_concurrency: int = 64
     agent_concurrency: int = 64
     queue_ms: int = 1000
+    idempotency_window_s: float = 86_400.0
     confirmation_ttl_s: float = 600
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
     retry: Retry = field(default_factory=Retry)

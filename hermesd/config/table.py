@@ -424,6 +424,13 @@ _DEFAULTS = (
         1000,
     ),
     Key(
+        "defaults.idempotency_window_s",
+        Number(minimum=1, maximum=2_592_000),
+        "live",
+        "For how long an idempotency key brings the recorded answer, in seconds.",
+        86_400,
+    ),
+    Key(
         "defaults.confirmation_ttl_s",
         Number(1, 86_400),
         "live",

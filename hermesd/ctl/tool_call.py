@@ -39,6 +39,7 @@ class Options(TypedDict):
     session_id: str
     timeout_ms: int | None
     timeout_s: float | None
+    idempotency_key: str
     confirmation_token: str
     request_id: str
 
@@ -65,6 +66,12 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
 @click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")
 @click.option(
+    "--idempotency-key",
+    default="",
+    metavar="KEY",
+    help="The same key again brings the same answer and runs nothing.",
+)
+@click.option(
     "--confirm", default="", metavar="TOKEN", help="Token of the confirmation that a call asked for."
 )
 @click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
@@ -84,6 +91,7 @@ def call(
     args: str | None,
     session: str,
     timeout_ms: int | None,
+    idempotency_key: str,
     confirm: str,
     stream: bool,
     full: bool,
@@ -100,6 +108,7 @@ def call(
         "timeout_ms": timeout_ms,
         # The daemon bounds every call; a shorter deadline here would cut tools that may take longer.
         "timeout_s": LONGEST_CALL_S if timeout_ms is None else None,
+        "idempotency_key": idempotency_key,
         "confirmation_token": confirm,
         "request_id": request_id,
     }

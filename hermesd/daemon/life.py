@@ -27,6 +27,7 @@ from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
 from hermesd.daemon.listener import MIB, CallListener, ReloadListener, call_policy
 from hermesd.daemon.source_watch import SourceWatch
+from hermesd.daemon.storage import Storage
 from hermesd.errors import HermesdError, Rejection, StoreError
 from hermesd.model.call import Code
 from hermesd.model.status import State
@@ -69,6 +70,8 @@ _log = logging.getLogger("hermesd")
 
 #: After the drain: for answers to leave and handlers to end.
 LAST_WORDS_S = 2.0
+#: For what waits to be written to the store.
+STORE_S = 5.0
 #: How soon it is noticed that a socket was removed.
 ADDRESS_CHECK_S = 2.0
 STOPPED = Cut(Code.UNAVAILABLE, "the daemon stopped while this call ran", "call again when it is back")
@@ -107,6 +110,7 @@ class Daemon:
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
         self._flights = Flights()
+        self._storage = Storage(directory, clock, self._events, self._metrics)
         self._confirmations = confirmations(clock, self._events, self._metrics, lambda: self._configuration)
         self._audit = Audit(self._events, self._metrics, clock)
         self._identities = Identities(clock)
@@ -181,6 +185,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                background.append(tasks.create_task(self._tend_storage(), name="storage"))
                 background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
                 background.append(tasks.create_task(self._outputs.run(), name="outputs"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
@@ -195,6 +200,7 @@ class Daemon:
                 finally:
                     undo_signals()
                     await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
+                    await self._storage.close(self._desk, STORE_S)
                     await self._watch.close()
                     for task in background:
                         task.cancel()
@@ -242,7 +248,14 @@ class Daemon:
             agents_addresses=lambda: self._rpc.agents_addresses if self._rpc is not None else (),
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
+            store_faults=self._storage.faults,
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
+        )
+
+    async def _tend_storage(self) -> None:
+        self._storage.attend()
+        await self._storage.tend(
+            self._dispatcher.idempotency, lambda: self._dispatcher.policy.idempotency_window_s
         )
 
     def _make_dispatcher(self) -> Dispatcher:
@@ -252,6 +265,7 @@ class Daemon:
             call_policy(self._boot),
             self._calls,
             self._clock,
+            ledger=self._storage.ledger,
             confirmations=self._confirmations,
             circuits=self._circuits,
             outputs=self._outputs,

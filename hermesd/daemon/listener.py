@@ -49,6 +49,7 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         plugins=configuration.plugins.limits,
         agents={name: Bound(each.max_concurrency, each.rate) for name, each in configuration.agents.items()},
         queue_ms=defaults.queue_ms,
+        idempotency_window_s=defaults.idempotency_window_s,
         confirmation_ttl_s=defaults.confirmation_ttl_s,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,

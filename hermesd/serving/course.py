@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from hermesd.model.call import CallRequest, Code, Effect, Outcome
+from hermesd.model.call import CallRequest, Code, Effect, Outcome, Result
 from hermesd.model.confirmation import Confirmation
 from hermesd.serving.catalogue import Catalogue, Entry
 from hermesd.serving.time_limit import TimeLimit
+
+if TYPE_CHECKING:
+    from hermesd.serving.idempotency import Claim
 
 Emit = Callable[[str, dict[str, object]], None]
 #: What a detached call emits once nothing but its queue and its tool can refuse it any more.
@@ -32,7 +36,8 @@ class Course:
     the deadline. `allowance_s`: what the tool's own timeout gives; `attempt_s`: what one attempt may take, 0:
     all there is. `entered`: the runtime was entered, so that the first byte may have left. `effect`: what is
     known of it where it was not this tool that ran. `task`: the one that runs the call. `confirmation`: what
-    somebody agreed to, and this call runs on.
+    somebody agreed to, and this call runs on. `claim`: its hold on its intent and idempotency key, when it
+    has either. `replayed`: what its key answered instead of running it.
     """
 
     request: CallRequest
@@ -53,6 +58,8 @@ class Course:
     arguments: Mapping[str, object] = field(default_factory=dict)
     arguments_json: str = ""
     coerced: tuple[dict[str, object], ...] = ()
+    claim: Claim | None = None
+    replayed: Result | None = None
     confirmation: Confirmation | None = None
     #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
     denied: str = ""

@@ -1,8 +1,8 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → confirm → queue (circuit, place) → run (attempts) → judge the
-result → shorten → record. Each stage returns, or raises `Refused` with the answer. Runtimes know nothing of
-the stages.
+resolve → normalise → validate → authorise → replay → confirm → queue (circuit, place) → write the intent →
+run (attempts) → judge the result → shorten → record. Each stage returns, or raises `Refused` with the answer.
+Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hermesd.serving.deadline import extend, set_deadline
 from hermesd.serving.envelope import envelope
 from hermesd.serving.fallback import Fallbacks
 from hermesd.serving.flight import Cut, Flight, Flights
+from hermesd.serving.idempotency import HARMLESS, Idempotency, Ledger, MemoryLedger
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
 from hermesd.serving.output import Outputs
@@ -42,6 +43,9 @@ from hermesd.serving.time_limit import TimeLimit
 CANCELLED_BY_CALLER = Cut(
     Code.CANCELLED, "cancelled by its caller", "call again if the answer is still wanted"
 )
+
+#: The envelope of a replayed call is the recorded one.
+REPLAYED = Outcome(Code.OK)
 
 
 class Observer(Protocol):
@@ -69,6 +73,7 @@ class Dispatcher:
         observer: Observer,
         clock: Clock,
         *,
+        ledger: Ledger | None = None,
         confirmations: Confirmations | None = None,
         circuits: Circuits | None = None,
         attempts: Attempts | None = None,
@@ -79,6 +84,9 @@ class Dispatcher:
         self._policy = policy
         self._observer = observer
         self._clock = clock
+        self.idempotency = Idempotency(
+            ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
+        )
         self._confirmations = confirmations or Confirmations(clock)
         self._circuits = circuits or Circuits(registry, clock)
         self._attempts = attempts or Attempts(clock, observer.retried)
@@ -109,7 +117,9 @@ class Dispatcher:
             except asyncio.CancelledError:
                 if flight.cut is None:
                     gone = Outcome(Code.CANCELLED, message="its caller is gone")
-                    self._observer.finished(course, envelope(course, gone, self._clock.monotonic()))
+                    result = envelope(course, gone, self._clock.monotonic())
+                    self.idempotency.end(course, result)
+                    self._observer.finished(course, result)
                     raise
                 task.uncancel()
                 outcome = Outcome(
@@ -117,6 +127,8 @@ class Dispatcher:
                 )
         result = envelope(course, outcome, self._clock.monotonic())
         self._observer.finished(course, result)
+        if course.claim is not None:
+            await self.idempotency.settle(course, result)
         return result
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
@@ -156,6 +168,8 @@ class Dispatcher:
             entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
             self._authorise(course, entry)
+            if request.idempotency_key and (known := await self._replayed(course, entry)) is not None:
+                return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
@@ -235,6 +249,23 @@ class Dispatcher:
                 remedy="break the loop between these tools",
             )
 
+    async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
+        """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
+        set_deadline(course, entry, self.policy)
+        try:
+            course.replayed = await self.idempotency.replay(course)
+        except TimeoutError:
+            return self._timed_out(course)
+        return None if course.replayed is None else REPLAYED
+
+    async def _intend(self, course: Course, entry: Entry) -> Outcome | None:
+        """Return when it is on disk what is about to happen. An outcome: it was not in time."""
+        try:
+            await self.idempotency.begin(course, entry)
+        except TimeoutError:
+            return self._timed_out(course)
+        return None
+
     def _available(self, entry: Entry) -> Instance:
         standing = self._registry.standing(entry)
         state, instance = standing.state, entry.instance
@@ -262,6 +293,10 @@ class Dispatcher:
             except TimeoutError:
                 return self._timed_out(course)
         try:
+            written = course.claim is not None or entry.definition.side_effects not in HARMLESS
+            if written and (late := await self._intend(course, entry)) is not None:
+                return late
+            # After that wait, as what tries an open circuit does so one at a time.
             refusal = circuits.refusal(circuit) if circuits.troubled else None
             if refusal is None:
                 return await self._run(course, entry, instance, circuit)

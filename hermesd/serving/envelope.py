@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hermesd.model.call import Code, Outcome, Result, effect_of
+from hermesd.model.intent import LOOK_FIRST
 from hermesd.serving.course import Course
 
 #: What a caller can do next, for every answer that has no better advice of its own.
@@ -33,6 +35,8 @@ RETRYABLE = frozenset({Code.OVERLOADED, Code.UNAVAILABLE, Code.RATE_LIMITED, Cod
 
 def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     """The answer of a call that ends at `now` (monotonic seconds) with `outcome`."""
+    if course.replayed is not None:
+        return _replayed(course, course.replayed, now)
     request, entry = course.request, course.entry
     definition = entry.definition if entry is not None else None
     side_effects = definition.side_effects if definition is not None else "none"
@@ -61,4 +65,22 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         detail=detail,
         truncated=outcome.truncated,
         content_json=outcome.content_json if outcome.code is Code.OK else "",
+    )
+
+
+def _replayed(course: Course, recorded: Result, now: float) -> Result:
+    """What was answered then, for the call of now. The same key never brings another answer."""
+    detail = {**recorded.detail, "replayed": True, "replayed_from": recorded.request_id}
+    if recorded.effect == "unknown":
+        detail["remedy"] = LOOK_FIRST
+    return replace(
+        recorded,
+        request_id=course.request.request_id,
+        session_id=course.request.session_id,
+        generation=course.catalogue.generation,
+        attempts=0,
+        duration_ms=(now - course.started) * 1000,
+        queued_ms=0.0,
+        retryable=False,
+        detail=detail,
     )

@@ -30,6 +30,7 @@ class CallPolicy:
     queue_ms: int = 1000
     confirmation_ttl_s: float = 600.0
     max_result_bytes: int = 15 * 1024 * 1024
+    idempotency_window_s: float = 86_400.0
     retry: RetryRule = field(default_factory=RetryRule)
     circuit: CircuitRule = field(default_factory=CircuitRule)
     #: A result of more is cut to its first and its last.

@@ -44,6 +44,22 @@ class DataDir:
         return self.plugins / "last-good.json"
 
     @property
+    def store(self) -> Path:
+        return self.root / "store"
+
+    @property
+    def state_database(self) -> Path:
+        return self.store / "state.duckdb"
+
+    @property
+    def state_high_water(self) -> Path:
+        return self.store / "state.high-water"
+
+    @property
+    def calls_database(self) -> Path:
+        return self.store / "calls.duckdb"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 
@@ -60,9 +76,9 @@ class DataDir:
         """
         make_private(self.root)
         self._check_version()
-        for folder in (self.state, self.plugins, self.logs):
+        for folder in (self.state, self.plugins, self.store, self.logs):
             make_private(folder)
-        for folder in (self.root, self.state, self.plugins):
+        for folder in (self.root, self.state, self.plugins, self.store):
             sweep_temporary(folder)
 
     def _check_version(self) -> None:

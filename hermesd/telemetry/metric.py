@@ -91,6 +91,7 @@ class Tally:
     truncated: int = 0
     output_bytes: int = 0
     detached: int = 0
+    commits: dict[str, Distribution] = field(default_factory=dict)
 
 
 class Metrics:
@@ -188,6 +189,14 @@ class Metrics:
     def set_outputs(self, kept_bytes: int, detached: int) -> None:
         """So many bytes of results are kept, and so many detached calls go on."""
         self._tally.output_bytes, self._tally.detached = kept_bytes, detached
+
+    def store_committed(self, store: str, seconds: float) -> None:
+        """A batch was written into that store, or was tried to, in so many seconds."""
+        with self._lock:
+            commits = self._tally.commits.get(store)
+            if commits is None:
+                commits = self._tally.commits[store] = Distribution(_SECONDS)
+            commits.observe(seconds)
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""

@@ -289,6 +289,27 @@ async def test_a_call_whose_connection_broke_is_not_sent_twice(daemon: Daemon, t
 
 
 @pytest.mark.promise("API-12")
+async def test_a_call_with_an_idempotency_key_is_sent_again(daemon: Daemon, tmp_path: Path, monkeypatch):
+    way = Cut(f"{tmp_path}/hermesd.sock")
+    call, keys = daemon.calls.call, []
+
+    async def cut_the_first_time(request, *more):
+        keys.append(request.idempotency_key)
+        if len(keys) == 1:
+            way.cut()
+        return await call(request, *more)
+
+    monkeypatch.setattr(daemon.calls, "call", cut_the_first_time)
+    async with (
+        await asyncio.start_unix_server(way.connect, f"{tmp_path}/way"),
+        AsyncClient(f"unix:{tmp_path}/way") as client,
+    ):
+        assert (await client.call_tool("demo.echo_text", {"text": "x"}, idempotency_key="k")).ok
+        assert keys == ["k", "k"]
+        way.cut()
+
+
+@pytest.mark.promise("API-12")
 async def test_a_read_whose_connection_broke_is_sent_again(daemon: Daemon, tmp_path: Path, monkeypatch):
     way = Cut(f"{tmp_path}/hermesd.sock")
     status = daemon.administration.status
