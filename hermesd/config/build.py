@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from hermesd.config.configuration import (
+    CallLog,
     Configuration,
     Defaults,
     DescriptionChars,
     Limits,
     Plugins,
+    RecordsKept,
     Server,
     Telemetry,
     TrustEntry,
@@ -41,7 +43,13 @@ def build(
         data_dir=tree["data_dir"],
         plugins=_plugins(tree["plugins"]),
         defaults=_defaults(tree["defaults"]),
-        telemetry=Telemetry(**_own(Telemetry, tree["telemetry"])),
+        telemetry=Telemetry(
+            **_own(Telemetry, tree["telemetry"])
+            | {
+                "call_log": CallLog(**tree["telemetry"]["call_log"]),
+                "records": RecordsKept(**tree["telemetry"]["records"]),
+            }
+        ),
         secrets={name: value for name, value in tree["secrets"].items() if value is not None},
         warnings=warnings,
         digest=origins.digest,

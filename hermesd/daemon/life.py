@@ -22,6 +22,7 @@ from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.daemon.recording import Recording
 from hermesd.daemon.source_watch import SourceWatch
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
@@ -98,10 +99,19 @@ class Daemon:
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
         self._flights = Flights()
-        self._calls = CallListener(self._metrics, self._plugin_log, self._events)
+        self._records = Recording(
+            directory,
+            log_dir,
+            configuration=lambda: self._configuration,
+            events=self._events,
+            clock=clock,
+            dropped=self._metrics.records_dropped,
+        )
+        self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._records.take)
         self._dispatcher = Dispatcher(
             self._registry, self._flights, call_policy(configuration), self._calls, clock
         )
+        self._records.serve(self._dispatcher, self._registry, self._flights)
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -148,6 +158,7 @@ class Daemon:
             undo.callback(_catch({signal.SIGTERM: self.stop, signal.SIGINT: self.stop}))
             self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
             undo.callback(self._plugin_log.close)
+            undo.callback(self._records.close, LAST_WORDS_S)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
             undo.enter_context(routed(self._plugin_log))
@@ -165,6 +176,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                background.append(tasks.create_task(self._records.keep_within_bounds(), name="records"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -249,6 +261,7 @@ class Daemon:
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
+                records=self._records,
             ),
             addresses=self._addresses,
             clock=self._clock,

@@ -73,6 +73,9 @@ class CallRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str = ""
     confirmation_token: str = ""
+    #: W3C trace context of whoever calls, checked; "" when it has none.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, tool_pb2
+from hermesd.clock import Clock
 from hermesd.config.effective import dotted
 from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
 from hermesd.model.name import nearest
 from hermesd.model.status import PluginStatus, State
 from hermesd.rpc import paging
+from hermesd.rpc.call_service import CallRecords
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import Context, caller_of_call
-from hermesd.rpc.ports import Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import Decisions, Events, Inspection, Lifecycle, Records, Registry, Reload
 from hermesd.rpc.tool_service import ToolService, begin_after
 from hermesd.rpc.translate import (
     compact,
@@ -33,7 +35,7 @@ MAX_LINES = 10_000
 ISOLATIONS = ("", "inprocess", "process")
 
 
-class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
+class AdminService(CallRecords, admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
     """Translates; the daemon behind the ports does the work."""
 
     def __init__(
@@ -45,6 +47,8 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         reload: Reload,
         registry: Registry,
         events: Events,
+        records: Records,
+        clock: Clock,
         tools: ToolService,
         streams: OpenStreams,
         max_message_bytes: int,
@@ -55,6 +59,8 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self._reload = reload
         self._registry = registry
         self._events = events
+        self._records = records
+        self._clock = clock
         self._tools = tools
         self._streams = streams
         #: For the items of one page.

@@ -28,7 +28,7 @@ from hermesd.rpc.admin_service import AdminService
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.interceptor import ADMIN_SERVICE, HEALTH_SERVICE, TOOL_SERVICE, Edge, Identify, identify
 from hermesd.rpc.listener import UnixListener
-from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Registry, Reload
+from hermesd.rpc.ports import Calls, Decisions, Events, Inspection, Lifecycle, Records, Registry, Reload
 from hermesd.rpc.tool_service import ToolService
 
 _log = logging.getLogger("hermesd.rpc")
@@ -79,6 +79,7 @@ class Backend:
     inspection: Inspection
     lifecycle: Lifecycle
     decisions: Decisions
+    records: Records
 
 
 class RpcServer:
@@ -204,6 +205,8 @@ class RpcServer:
             reload=backend.reload,
             registry=backend.registry,
             events=backend.events,
+            records=backend.records,
+            clock=self._clock,
             tools=tools,
             streams=self._streams,
             max_message_bytes=self._limits.message_bytes,

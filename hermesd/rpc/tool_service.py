@@ -18,6 +18,7 @@ from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry
+from hermesd.rpc.trace import trace_context
 from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
 
 MAX_REQUEST_ID = 128
@@ -146,6 +147,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
 
     def _call_request(self, request: tool_pb2.CallToolRequest, context: Context) -> CallRequest:
         _check_call(request)
+        traceparent, tracestate = trace_context(context, request.metadata)
         return CallRequest(
             tool=request.name,
             arguments_json=request.arguments_json or "{}",
@@ -155,6 +157,8 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,
             deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
             metadata=dict(request.metadata) if request.metadata else {},
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
 
     def _bounded(self, result: Result) -> Result:

@@ -29,6 +29,9 @@ class Invocation:
     emit: Callable[[str, dict[str, object]], None]
     #: `ctx.call` back into the dispatcher, awaited on the daemon's loop.
     call: Callable[[str, dict[str, object]], Awaitable[Outcome]]
+    #: W3C trace context as the caller gave it; `hermesd.plugin.trace.passed_on` makes of it what goes on.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from hermesd.errors import DrainingError
 from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
 from hermesd.model.status import State
+from hermesd.plugin.trace import passed_on
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Overloaded
 from hermesd.serving.arguments import parse_arguments
@@ -74,7 +75,7 @@ class Dispatcher:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
         course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue)
-        flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
+        flight = Flight(request.request_id, request.tool, request.caller, task, course.started, course=course)
         with self._flights.enter(flight):
             try:
                 outcome = await self._answer(course, flight)
@@ -212,6 +213,8 @@ class Dispatcher:
             deadline=course.deadline,
             emit=self._emitter(course, entry),
             call=self._nested(course, instance),
+            traceparent=request.traceparent,
+            tracestate=request.tracestate,
         )
         try:
             with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
@@ -267,8 +270,14 @@ class Dispatcher:
                 deadline=course.deadline,
                 depth=request.depth + 1,
                 parent_request_id=request.request_id,
+                traceparent=passed_on(request.request_id, request.traceparent),
+                tracestate=request.tracestate,
             )
-            result = await self.call(nested)
+            course.calls_out(self._clock.monotonic())
+            try:
+                result = await self.call(nested)
+            finally:
+                course.called_out(self._clock.monotonic())
             return Outcome(result.code, result.data_json, result.message, detail=result.detail)
 
         return call

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hermesd.errors import AlreadyExistsError
 from hermesd.model.call import Caller, Code
+from hermesd.serving.course import Course
 from hermesd.serving.instance import Instance
 
 
@@ -31,6 +32,7 @@ class Flight:
     started: float
     instance: Instance | None = None
     cut: Cut | None = None
+    course: Course | None = None
 
     def end(self, cut: Cut) -> None:
         """Cancel the call; a second reason does not replace the first."""

@@ -36,6 +36,18 @@ class DataDir:
         return self.state / "grants.json"
 
     @property
+    def record_key(self) -> Path:
+        return self.state / "record.key"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store"
+
+    @property
+    def calls(self) -> Path:
+        return self.store / "calls.duckdb"
+
+    @property
     def plugins(self) -> Path:
         return self.root / "plugins"
 
@@ -56,7 +68,7 @@ class DataDir:
         """
         make_private(self.root)
         self._check_version()
-        for folder in (self.state, self.plugins, self.logs):
+        for folder in (self.state, self.store, self.plugins, self.logs):
             make_private(folder)
         for folder in (self.root, self.state, self.plugins):
             sweep_temporary(folder)
