@@ -61,7 +61,7 @@ class Recording:
         self._key_path = directory.record_key
         self._known_key = b""
         self._redaction_of: tuple[str, Redaction] | None = None
-        self._store = CallStore(directory.calls, lost=dropped, moved_aside=self._moved_aside)
+        self._store = CallStore(directory.calls_database, lost=dropped, moved_aside=self._moved_aside)
         self._recorder = Recorder(
             (self._log, self._store.record),
             redaction=self._redaction,

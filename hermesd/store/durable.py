@@ -12,7 +12,8 @@ from typing import cast
 
 from hermesd.errors import StoreError
 
-_REMEDIES = {
+#: What to do about a failed system call, by errno.
+REMEDIES = {
     errno.ENOSPC: "the disk is full: free space there, then try again",
     errno.EDQUOT: "the disk quota is used up: free space there, then try again",
     errno.EROFS: "the file system is read-only: mount it writable or choose another data dir",
@@ -27,7 +28,7 @@ _REMEDIES = {
 def store_error(error: OSError, path: Path, doing: str) -> StoreError:
     """The StoreError for a failed system call: what, where, why, and the remedy."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return StoreError(f"cannot {doing} {path}: {reason}", remedy=_REMEDIES.get(error.errno or 0, ""))
+    return StoreError(f"cannot {doing} {path}: {reason}", remedy=REMEDIES.get(error.errno or 0, ""))
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:

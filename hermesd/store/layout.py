@@ -40,20 +40,28 @@ class DataDir:
         return self.state / "record.key"
 
     @property
-    def store(self) -> Path:
-        return self.root / "store"
-
-    @property
-    def calls(self) -> Path:
-        return self.store / "calls.duckdb"
-
-    @property
     def plugins(self) -> Path:
         return self.root / "plugins"
 
     @property
     def last_good(self) -> Path:
         return self.plugins / "last-good.json"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store"
+
+    @property
+    def state_database(self) -> Path:
+        return self.store / "state.duckdb"
+
+    @property
+    def state_high_water(self) -> Path:
+        return self.store / "state.high-water"
+
+    @property
+    def calls_database(self) -> Path:
+        return self.store / "calls.duckdb"
 
     @property
     def logs(self) -> Path:
@@ -68,9 +76,9 @@ class DataDir:
         """
         make_private(self.root)
         self._check_version()
-        for folder in (self.state, self.store, self.plugins, self.logs):
+        for folder in (self.state, self.plugins, self.store, self.logs):
             make_private(folder)
-        for folder in (self.root, self.state, self.plugins):
+        for folder in (self.root, self.state, self.plugins, self.store):
             sweep_temporary(folder)
 
     def _check_version(self) -> None:
