@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, call_pb2, tool_pb2
 from hermesd.errors import InvalidRequestError
 
 MESSAGE_BYTES = 16 * 1024 * 1024
@@ -73,6 +73,22 @@ def grant_request(name: str, permissions: Mapping[str, Any], action: str) -> adm
     """Grant or revoke; no permissions to revoke: all of them."""
     text = json_text(permissions) if permissions else ""
     return admin_pb2.GrantPluginRequest(name=name, permissions_json=text, action=action)
+
+
+def replay_request(
+    request_id: str,
+    arguments: Mapping[str, Any] | str | None,
+    confirmation_token: str,
+    timeout_ms: int | None,
+) -> call_pb2.ReplayCallRequest:
+    """A replay; without arguments with those of the record."""
+    text = arguments if isinstance(arguments, str) else "" if arguments is None else json_text(arguments)
+    return call_pb2.ReplayCallRequest(
+        request_id=request_id,
+        arguments_json=text,
+        confirmation_token=confirmation_token,
+        timeout_ms=timeout_ms,
+    )
 
 
 def json_text(value: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ ctl = CtlGroup(
         "events": Lazy("hermesd.ctl.events:events", "Show what happened, and what happens."),
         "tools": Lazy("hermesd.ctl.tools:tools", "List, show, call, enable and disable tools."),
         "plugins": Lazy("hermesd.ctl.plugins:plugins", "List, trust and manage plugins."),
+        "calls": Lazy("hermesd.ctl.calls:calls", "List, show, count and replay calls."),
         "dump": Lazy("hermesd.ctl.lifecycle:dump", "Print the daemon's inner state, to find a fault."),
     },
 )

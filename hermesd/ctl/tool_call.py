@@ -22,7 +22,7 @@ from hermesd.terminal.screen import Screen, escape_json, json_text
 if TYPE_CHECKING:
     from hermesd.client import Client
 
-_STATUS = {
+_STATUSES = {
     "OK": ExitStatus.DONE,
     "PERMISSION_DENIED": ExitStatus.DENIED,
     "CONFIRMATION_REQUIRED": ExitStatus.CONFIRMATION_REQUIRED,
@@ -95,7 +95,12 @@ def call(
                 screen.document(message_json(answer))
     if not screen.as_json:
         show_result(screen, result)
-    return _STATUS.get(result.code, ExitStatus.FAILED)
+    return status_of(result)
+
+
+def status_of(result: tool_pb2.Result) -> ExitStatus:
+    """The exit status that tells how a call ended."""
+    return _STATUSES.get(result.code, ExitStatus.FAILED)
 
 
 def _own_name(daemon: Client, given: str) -> str:

@@ -48,7 +48,7 @@ SCHEMA = Schema(
             seq BIGINT, request_id VARCHAR, parent_request_id VARCHAR, session_id VARCHAR, agent VARCHAR,
             agent_kind VARCHAR, caller VARCHAR, tool VARCHAR, version VARCHAR, generation BIGINT,
             source VARCHAR, plugin VARCHAR, code VARCHAR, message VARCHAR, reason VARCHAR, effect VARCHAR,
-            attempts INTEGER, at TIMESTAMP, duration_ms DOUBLE, queued_ms DOUBLE, run_ms DOUBLE,
+            attempts INTEGER, "at" TIMESTAMP, duration_ms DOUBLE, queued_ms DOUBLE, run_ms DOUBLE,
             downstream_ms DOUBLE, fingerprint VARCHAR, arguments VARCHAR, arguments_bytes BIGINT,
             arguments_whole BOOLEAN, result VARCHAR, result_bytes BIGINT, result_whole BOOLEAN,
             truncated BOOLEAN, degraded BOOLEAN, replayed BOOLEAN, trace_id VARCHAR, span_id VARCHAR,
@@ -57,7 +57,8 @@ SCHEMA = Schema(
         """,
     ),
 )
-_COLUMNS = ", ".join(NAMES)
+#: Quoted: `at` is a word of the language.
+_COLUMNS = ", ".join(f'"{name}"' for name in NAMES)
 
 
 class CallStore:
@@ -196,7 +197,7 @@ class _Sweep(Job):
 
     def apply(self, connection: Connection) -> object:
         moment = self._older_than.astimezone(UTC).replace(tzinfo=None)
-        connection.execute("DELETE FROM calls WHERE at < ?", [moment])
+        connection.execute('DELETE FROM calls WHERE "at" < ?', [moment])
         size = _used_bytes(connection)
         if size > self._max_bytes:
             share = min(1.0, 1 - self._max_bytes / size * (1 - SLACK))
@@ -215,10 +216,10 @@ def _used_bytes(connection: Connection) -> int:
     return int(row[0] or 0) if row is not None else 0
 
 
-_TOTAL = "count(*), quantile_disc(duration_ms, [0.5, 0.95, 0.99]), min(at)"
+_TOTAL = 'count(*), quantile_disc(duration_ms, [0.5, 0.95, 0.99]), min("at")'
 _PER_TOOL = (
     "tool, count(*), quantile_disc(duration_ms, [0.5, 0.95, 0.99]), quantile_disc(queued_ms, 0.95), "
-    "avg(downstream_ms), sum(attempts), max(at)"
+    'avg(downstream_ms), sum(attempts), max("at")'
 )
 
 
@@ -236,7 +237,7 @@ def _where(asked: CallFilter) -> tuple[str, list[object]]:
         parts.append("code <> 'OK'")
     for bound, operator in ((asked.since, ">="), (asked.until, "<")):
         if bound is not None:
-            parts.append(f"at {operator} ?")
+            parts.append(f'"at" {operator} ?')
             parameters.append(bound.astimezone(UTC).replace(tzinfo=None))
     if asked.owner is not None:
         parts.append("agent_kind = ? AND agent = ?")

@@ -71,6 +71,7 @@ def test_every_command_of_this_build_is_there() -> None:
         "ctl status", "ctl config", "ctl reload", "ctl drain", "ctl resume", "ctl stop", "ctl events",
         "ctl dump",
         *(f"ctl tools{each}" for each in ("", " list", " show", " call", " enable", " disable")),
+        *(f"ctl calls{each}" for each in ("", " list", " show", " stats", " replay")),
         *(
             f"ctl plugins{each}"
             for each in (

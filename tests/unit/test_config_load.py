@@ -336,7 +336,7 @@ selection: {vector_weight: auto, rules: [{a: 1}]}
 memory: {decay: {floor: 0.9}, dedupe: {threshold: auto}}
 agents: {reporter: {token_sha256: x, tools: {allow: ["a.*"]}, rate: 3}}
 peers: {lab: {address: "host:1", token: t}}
-telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
+telemetry: {otlp_endpoint: x}
 """,
     )
     named = {each.name for each in configuration.warnings}
@@ -347,7 +347,7 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
         "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "agents", "peers",
-        "telemetry.call_log", "telemetry.otlp_endpoint",
+        "telemetry.otlp_endpoint",
     }  # fmt: skip
     for warning in configuration.warnings:
         assert warning.line > 1
