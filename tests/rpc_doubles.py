@@ -295,7 +295,7 @@ def call_record(request_id: str = "r-1", **changes: object) -> CallRecord:
         "run_ms": 10.0, "downstream_ms": 2.0, "fingerprint": "f" * 32, "arguments": '{"文本":"好"}',
         "arguments_bytes": 14, "arguments_whole": True, "result": '"好"', "result_bytes": 5,
         "result_whole": True, "truncated": False, "degraded": False, "replayed": False,
-        "trace_id": "a" * 32, "span_id": "b" * 16, "parent_span_id": "", "metadata": {},
+        "trace_id": "a" * 32, "span_id": "b" * 16, "parent_span_id": "", "metadata_json": "{}",
     }  # fmt: skip
     return CallRecord(**{**values, **changes})  # type: ignore[arg-type]
 

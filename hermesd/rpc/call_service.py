@@ -10,7 +10,7 @@ from hermesd.api.v1 import call_pb2
 from hermesd.clock import Clock
 from hermesd.errors import InvalidRequestError, NotFoundError
 from hermesd.model.call import Caller, Code
-from hermesd.model.record import CallFilter, CallRecord, ToolStats
+from hermesd.model.record import NAMES, CallFilter, CallRecord, ToolStats
 from hermesd.rpc import paging
 from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.interceptor import Context, caller_of_call
@@ -19,7 +19,7 @@ from hermesd.rpc.translate import build, result_message, timestamp
 
 MAX_FILTER_CHARS = 1000
 _TEXTS = ("tool", "agent", "code", "session_id", "plugin", "parent_request_id", "trace_id")
-_FIELDS = tuple(each.name for each in dataclasses.fields(CallRecord) if each.name not in ("at", "metadata"))
+_FIELDS = tuple(each for each in NAMES if each not in ("at", "metadata_json"))
 
 
 class CallRecords:
