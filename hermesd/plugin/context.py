@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hermesd.plugin.encode import plain
 from hermesd.plugin.fault import ResultFault, ToolCallError, ToolError
+from hermesd.plugin.trace import passed_on
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -101,6 +102,7 @@ class ToolContext:
         "_emit",
         "_secrets",
         "_shared",
+        "_traceparent",
         "asynchronous",
         "attempt",
         "cancelled",
@@ -111,6 +113,7 @@ class ToolContext:
         "settings",
         "state_dir",
         "tool",
+        "tracestate",
     )
 
     def __init__(
@@ -129,6 +132,8 @@ class ToolContext:
         cancelled: threading.Event,
         asynchronous: bool,
         state_dir: Path | None = None,
+        traceparent: str = "",
+        tracestate: str = "",
     ) -> None:
         self.tool = tool
         self.request_id = request_id
@@ -144,6 +149,13 @@ class ToolContext:
         self._shared = shared
         self._emit = emit
         self._call = call
+        self._traceparent = traceparent
+        self.tracestate = tracestate
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C header that ties what this call asks of others to it; `tracestate` goes with it."""
+        return passed_on(self.request_id, self._traceparent)
 
     @property
     def remaining_s(self) -> float | None:

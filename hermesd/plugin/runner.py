@@ -328,6 +328,8 @@ class Runner:
                 cancelled=call.cancelled,
                 asynchronous=tool.is_async,
                 state_dir=plugin.state_dir,
+                traceparent=head.get("traceparent", ""),
+                tracestate=head.get("tracestate", ""),
             )
         self._calls[number] = call
         if not tool.is_async:

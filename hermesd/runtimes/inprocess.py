@@ -371,6 +371,8 @@ class _Call:
             cancelled=cancelled,
             asynchronous=self.bound.is_async,
             state_dir=spec.state_dir,
+            traceparent=invocation.traceparent,
+            tracestate=invocation.tracestate,
         )
 
     def _emit(self, kind: str, payload: dict[str, object]) -> None:

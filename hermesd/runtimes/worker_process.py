@@ -199,6 +199,8 @@ class WorkerProcess:
             "attempt": invocation.attempt,
             "remaining_ms": None if remaining_s is None else round(remaining_s * 1000, 3),
         }
+        if invocation.traceparent:
+            head["traceparent"], head["tracestate"] = invocation.traceparent, invocation.tracestate
         try:
             frame = encode_frame(head, invocation.arguments_json.encode())
         except (FrameFault, UnicodeEncodeError) as fault:

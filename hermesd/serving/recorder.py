@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from hermesd.clock import Clock
 from hermesd.model.call import CallRequest, Code, Result
@@ -40,8 +40,7 @@ MAX_MESSAGE = 2000
 Sink = Callable[[Sequence[CallRecord]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A call that has ended, as it is remembered until its record is made. `at`: when it ended (UTC)."""
 
     course: Course

@@ -51,12 +51,12 @@ SCHEMA = Schema(
         CREATE TABLE calls (
             seq BIGINT, "at" TIMESTAMP, request_id VARCHAR, parent_request_id VARCHAR, session_id VARCHAR,
             agent VARCHAR, agent_kind VARCHAR, caller VARCHAR, tool VARCHAR, version VARCHAR,
-            generation BIGINT, source VARCHAR, plugin VARCHAR, code VARCHAR, message VARCHAR, reason VARCHAR, effect VARCHAR,
-            attempts INTEGER, duration_ms DOUBLE, queued_ms DOUBLE, run_ms DOUBLE,
-            downstream_ms DOUBLE, fingerprint VARCHAR, arguments VARCHAR, arguments_bytes BIGINT,
-            arguments_whole BOOLEAN, result VARCHAR, result_bytes BIGINT, result_whole BOOLEAN,
-            truncated BOOLEAN, degraded BOOLEAN, replayed BOOLEAN, trace_id VARCHAR, span_id VARCHAR,
-            parent_span_id VARCHAR, metadata_json VARCHAR
+            generation BIGINT, source VARCHAR, plugin VARCHAR, code VARCHAR, message VARCHAR,
+            reason VARCHAR, effect VARCHAR, attempts INTEGER, duration_ms DOUBLE, queued_ms DOUBLE,
+            run_ms DOUBLE, downstream_ms DOUBLE, fingerprint VARCHAR, arguments VARCHAR,
+            arguments_bytes BIGINT, arguments_whole BOOLEAN, result VARCHAR, result_bytes BIGINT,
+            result_whole BOOLEAN, truncated BOOLEAN, degraded BOOLEAN, replayed BOOLEAN,
+            trace_id VARCHAR, span_id VARCHAR, parent_span_id VARCHAR, metadata_json VARCHAR
         )
         """,
     ),
