@@ -55,6 +55,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "tool_enabled": logging.INFO,
         "tool_disabled": logging.INFO,
         "worker_crashed": logging.WARNING,
+        "records_moved_aside": logging.ERROR,
         "call_failed": logging.ERROR,
         "store_failed": logging.ERROR,
         "watcher_degraded": logging.WARNING,
