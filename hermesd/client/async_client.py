@@ -73,12 +73,14 @@ class AsyncClient:
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        idempotency_key: str = "",
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
-        Sent at most once: tried again only when no connection was made. `timeout_ms` bounds the tool,
+        Sent at most once: tried again only when no connection was made. Asking again with the same
+        `idempotency_key` brings the recorded answer and runs nothing. `timeout_ms` bounds the tool,
         `timeout_s` the RPC.
         """
         request = call_request(
@@ -87,6 +89,7 @@ class AsyncClient:
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            idempotency_key=idempotency_key,
             confirmation_token=confirmation_token,
             metadata=metadata,
         )
@@ -102,6 +105,7 @@ class AsyncClient:
         request_id: str = "",
         timeout_ms: int | None = None,
         timeout_s: float | None = None,
+        idempotency_key: str = "",
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncIterator[tool_pb2.StreamCallToolResponse]:
@@ -115,6 +119,7 @@ class AsyncClient:
             session_id=session_id,
             request_id=request_id,
             timeout_ms=timeout_ms,
+            idempotency_key=idempotency_key,
             confirmation_token=confirmation_token,
             metadata=metadata,
         )

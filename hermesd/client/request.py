@@ -45,6 +45,7 @@ def call_request(
     session_id: str = "",
     request_id: str = "",
     timeout_ms: int | None = None,
+    idempotency_key: str = "",
     confirmation_token: str = "",
     metadata: Mapping[str, str] | None = None,
 ) -> tool_pb2.CallToolRequest:
@@ -55,6 +56,7 @@ def call_request(
         session_id=session_id,
         request_id=request_id,
         timeout_ms=timeout_ms,
+        idempotency_key=idempotency_key,
         confirmation_token=confirmation_token,
         metadata=dict(metadata or {}),
     )

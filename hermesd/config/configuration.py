@@ -93,6 +93,7 @@ class Defaults:
     max_timeout_ms: int = 300_000
     max_concurrency: int = 16
     queue_ms: int = 1000
+    idempotency_window_s: float = 86_400.0
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
 
 

@@ -273,6 +273,13 @@ _DEFAULTS = (
         "How long a call waits for its turn, in milliseconds.",
         1000,
     ),
+    Key(
+        "defaults.idempotency_window_s",
+        Number(minimum=1, maximum=2_592_000),
+        "live",
+        "For how long an idempotency key brings the recorded answer, in seconds.",
+        86_400,
+    ),
     Key("defaults.description_chars", None, "live", "Length of a tool's description."),
     Key(
         "defaults.description_chars.warn",

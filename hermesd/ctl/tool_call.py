@@ -38,6 +38,7 @@ class Options(TypedDict):
     session_id: str
     timeout_ms: int | None
     timeout_s: float | None
+    idempotency_key: str
     confirmation_token: str
 
 
@@ -61,6 +62,12 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
 @click.option("--args", metavar="JSON", help="All arguments as one JSON object, @FILE or - for stdin.")
 @click.option("--session", default="", metavar="ID", help="Session that the call belongs to.")
 @click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")
+@click.option(
+    "--idempotency-key",
+    default="",
+    metavar="KEY",
+    help="The same key again brings the same answer and runs nothing.",
+)
 @click.option("--confirm", default="", metavar="TOKEN", help="Token of a confirmation.")
 @click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
 @click.pass_context
@@ -72,6 +79,7 @@ def call(
     args: str | None,
     session: str,
     timeout_ms: int | None,
+    idempotency_key: str,
     confirm: str,
     stream: bool,
 ) -> ExitStatus:
@@ -81,6 +89,7 @@ def call(
         "timeout_ms": timeout_ms,
         # The daemon bounds every call; a shorter deadline here would cut tools that may take longer.
         "timeout_s": LONGEST_CALL_S if timeout_ms is None else None,
+        "idempotency_key": idempotency_key,
         "confirmation_token": confirm,
     }
     with connect(ctx) as (daemon, screen):

@@ -57,6 +57,7 @@ class Inspection:
         address_faults: Callable[[], Sequence[Rejection]],
         lost_addresses: Callable[[], Sequence[object]],
         work_tree: WorkTree,
+        store_faults: Callable[[], Sequence[Rejection]],
     ) -> None:
         self._lifecycle = lifecycle
         self._reloader = reloader
@@ -74,6 +75,7 @@ class Inspection:
         self._address_faults = address_faults
         self._lost_addresses = lost_addresses
         self._work_tree = work_tree
+        self._store_faults = store_faults
         self._began = clock.monotonic()
         self._processes = ProcessTable()
 
@@ -81,11 +83,13 @@ class Inspection:
         return True
 
     def readiness(self) -> tuple[bool, Mapping[str, object]]:
-        """Ready: the first pass has committed, calls are taken, and every socket is where it should be."""
+        """Ready: the first pass has committed, calls are taken, every socket is where it should be, and
+        what must be written can be."""
         waiting = [each.name for each in self._reloader.plugins() if each.standing.state == "pending"]
         phase = self._lifecycle.phase
         reasons = [] if phase == "ready" else [f"the daemon is {phase}"]
         reasons.extend(f"the socket of {each} was removed" for each in self._lost_addresses())
+        reasons.extend(f"the store cannot be written: {each.reason}" for each in self._store_faults())
         return not reasons, {
             "ready": not reasons,
             "generation": self._registry.catalogue.generation,
@@ -204,7 +208,7 @@ class Inspection:
             if plan is not None
             else []
         )
-        warnings.extend(_plain(each) for each in self._address_faults())
+        warnings.extend(_plain(each) for each in (*self._address_faults(), *self._store_faults()))
         if (reason := self._watch.degraded) is not None:
             warnings.append({"name": "watcher", "reason": reason})
         warnings.extend(

@@ -24,6 +24,7 @@ from hermesd.daemon.lifecycle import Lifecycle
 from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
 from hermesd.daemon.recording import Recording
 from hermesd.daemon.source_watch import SourceWatch
+from hermesd.daemon.storage import Storage
 from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
 from hermesd.model.status import State
@@ -61,6 +62,8 @@ _log = logging.getLogger("hermesd")
 
 #: After the drain: for answers to leave and handlers to end.
 LAST_WORDS_S = 2.0
+#: For what waits to be written to the store.
+STORE_S = 5.0
 #: How soon it is noticed that a socket was removed.
 ADDRESS_CHECK_S = 2.0
 STOPPED = Cut(Code.UNAVAILABLE, "the daemon stopped while this call ran", "call again when it is back")
@@ -106,10 +109,18 @@ class Daemon:
             events=self._events,
             clock=clock,
             dropped=self._metrics.records_dropped,
+            committed=lambda seconds: self._metrics.store_committed("calls", seconds),
         )
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._records.take)
+        self._storage = Storage(directory, clock, self._events, self._metrics)
+        self._storage.interrupted = self._records.interrupted
         self._dispatcher = Dispatcher(
-            self._registry, self._flights, call_policy(configuration), self._calls, clock
+            self._registry,
+            self._flights,
+            call_policy(configuration),
+            self._calls,
+            clock,
+            ledger=self._storage.ledger,
         )
         self._records.serve(self._dispatcher, self._registry, self._flights)
         self._contents = ContentStore(directory.plugins)
@@ -177,6 +188,7 @@ class Daemon:
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
                 background.append(tasks.create_task(self._records.keep_within_bounds(), name="records"))
+                background.append(tasks.create_task(self._tend_storage(), name="storage"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -189,6 +201,7 @@ class Daemon:
                 finally:
                     undo_signals()
                     await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
+                    await self._storage.close(self._desk, STORE_S)
                     await self._watch.close()
                     for task in background:
                         task.cancel()
@@ -232,7 +245,14 @@ class Daemon:
             addresses=self._addresses,
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
+            store_faults=lambda: [*self._storage.faults(), *self._records.faults()],
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
+        )
+
+    async def _tend_storage(self) -> None:
+        self._storage.attend()
+        await self._storage.tend(
+            self._dispatcher.idempotency, lambda: self._dispatcher.policy.idempotency_window_s
         )
 
     def _decisions(self, reloader: Reloader) -> Decisions:

@@ -38,6 +38,7 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         max_timeout_ms=defaults.max_timeout_ms,
         max_concurrency=defaults.max_concurrency,
         queue_ms=defaults.queue_ms,
+        idempotency_window_s=defaults.idempotency_window_s,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
     )

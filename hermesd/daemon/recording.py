@@ -11,15 +11,16 @@ from pathlib import Path
 
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
-from hermesd.errors import StoreError
+from hermesd.errors import Rejection, StoreError
 from hermesd.model.call import Caller, Result
+from hermesd.model.intent import Intent
 from hermesd.model.record import CallFilter, CallRecord, CallStats
 from hermesd.model.redaction import Redaction
 from hermesd.runtimes.redact import Redactor
 from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
-from hermesd.serving.recorder import Recorder, record_in_flight
+from hermesd.serving.recorder import Recorder, record_in_flight, record_of_interrupted
 from hermesd.serving.registry import Registry
 from hermesd.serving.replay import Replayer
 from hermesd.store.calls import CallStore, cutoff
@@ -51,6 +52,7 @@ class Recording:
         events: EventLog,
         clock: Clock,
         dropped: Callable[[int], None],
+        committed: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._configuration = configuration
         self._events = events
@@ -61,7 +63,9 @@ class Recording:
         self._key_path = directory.record_key
         self._known_key = b""
         self._redaction_of: tuple[str, Redaction] | None = None
-        self._store = CallStore(directory.calls_database, lost=dropped, moved_aside=self._moved_aside)
+        self._store = CallStore(
+            directory.calls_database, lost=dropped, moved_aside=self._moved_aside, committed=committed
+        )
         self._recorder = Recorder(
             (self._log, self._store.record),
             redaction=self._redaction,
@@ -81,6 +85,12 @@ class Recording:
     def take(self, course: Course, result: Result) -> None:
         """A call has ended."""
         self._recorder.take(course, result)
+
+    def interrupted(self, intents: Sequence[Intent]) -> None:
+        """Record calls that ran when an earlier daemon was killed. Blocks; on any thread."""
+        records = [record_of_interrupted(each) for each in intents]
+        self._log(records)
+        self._store.record(records)
 
     async def page(
         self, asked: CallFilter, limit: int, before: int | None
@@ -137,6 +147,13 @@ class Recording:
             timeout_ms=timeout_ms,
             deadline=deadline,
         )
+
+    def faults(self) -> list[Rejection]:
+        """Why records are not kept now, and what to do; calls go on."""
+        failure = self._store.failure
+        if failure is None:
+            return []
+        return [Rejection("records", f"calls leave no record: {failure.message}", failure.remedy)]
 
     async def keep_within_bounds(self) -> None:
         """Remove what is too old or too much, again and again, until cancelled."""

@@ -31,13 +31,14 @@ from hermesd.rpc.translate import (
 
 MAX_REQUEST_ID = 128
 MAX_SESSION_ID = 128
+MAX_IDEMPOTENCY_KEY = 255
 MAX_METADATA = 32
 MAX_METADATA_CHARS = 1024
 #: Room for everything of an answer that is not its data.
 ENVELOPE_BYTES = 64 * 1024
 
 #: Fields of a call whose feature this build lacks.
-UNSUPPORTED = ("idempotency_key", "confirmation_token", "detach", "tool_call_id", "append", "context_id")
+UNSUPPORTED = ("confirmation_token", "detach", "tool_call_id", "append", "context_id")
 
 
 class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # generated, untyped
@@ -171,6 +172,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             metadata=metadata,
             traceparent=traceparent,
             tracestate=tracestate,
+            idempotency_key=given.get("idempotency_key", ""),
         )
 
     def _bounded(self, result: Result) -> Result:
@@ -218,6 +220,13 @@ def not_found_tool(name: str, known: object) -> NotFoundError:
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
+_TEXTS = (
+    ("request_id", MAX_REQUEST_ID),
+    ("session_id", MAX_SESSION_ID),
+    ("idempotency_key", MAX_IDEMPOTENCY_KEY),
+)
+
+
 def _check_call(given: Mapping[str, Any]) -> None:
     """Refuse a request that cannot be a call. The arguments are the dispatcher's to judge."""
     _check_name(given.get("name", ""))
@@ -226,7 +235,7 @@ def _check_call(given: Mapping[str, Any]) -> None:
     for field in UNSUPPORTED:
         if field in given:
             raise _unsupported(field)
-    for field, most in (("request_id", MAX_REQUEST_ID), ("session_id", MAX_SESSION_ID)):
+    for field, most in _TEXTS:
         text = given.get(field, "")
         if len(text) > most or not text.isprintable():
             raise InvalidRequestError(f"{field} must be at most {most} printable characters")

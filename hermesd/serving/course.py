@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from hermesd.model.call import CallRequest, Code, Outcome
+from hermesd.model.call import CallRequest, Code, Outcome, Result
 from hermesd.serving.catalogue import Catalogue, Entry
+
+if TYPE_CHECKING:
+    from hermesd.serving.idempotency import Claim
 
 Emit = Callable[[str, dict[str, object]], None]
 
@@ -24,7 +28,8 @@ class Course:
     """How far one call has come: what stages hand on to each other, and what the envelope needs.
 
     `started` and `deadline` are monotonic seconds. `entered`: the runtime was entered, so that the first
-    byte may have left.
+    byte may have left. `claim`: its hold on its intent and idempotency key, when it has either.
+    `replayed`: what its key answered instead of running it.
     """
 
     request: CallRequest
@@ -41,6 +46,8 @@ class Course:
     coerced: tuple[dict[str, object], ...] = ()
     #: Spent waiting for tools that this one called; those that ran side by side count once.
     downstream_s: float = 0.0
+    claim: Claim | None = None
+    replayed: Result | None = None
     _called: int = 0
     _called_at: float = 0.0
 

@@ -1,7 +1,7 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
-resolve → normalise → validate → authorise → queue → run → record. Each stage is a method that returns, or
-raises `Refused` with the answer. Runtimes know nothing of the stages.
+resolve → normalise → validate → authorise → replay → queue → write the intent → run → record. Each stage is a
+method that returns, or raises `Refused` with the answer. Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hermesd.serving.catalogue import Catalogue, Entry
 from hermesd.serving.course import Course, Emit, Refused
 from hermesd.serving.envelope import envelope
 from hermesd.serving.flight import Cut, Flight, Flights
+from hermesd.serving.idempotency import HARMLESS, Idempotency, Ledger, MemoryLedger
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
@@ -34,6 +35,9 @@ from hermesd.serving.time_limit import TimeLimit
 CANCELLED_BY_CALLER = Cut(
     Code.CANCELLED, "cancelled by its caller", "call again if the answer is still wanted"
 )
+
+#: The envelope of a replayed call is the recorded one.
+REPLAYED = Outcome(Code.OK)
 
 
 class Observer(Protocol):
@@ -52,7 +56,14 @@ class Dispatcher:
     """Answers calls. A tool's failure is a Result; only a call that never became one raises."""
 
     def __init__(
-        self, registry: Registry, flights: Flights, policy: CallPolicy, observer: Observer, clock: Clock
+        self,
+        registry: Registry,
+        flights: Flights,
+        policy: CallPolicy,
+        observer: Observer,
+        clock: Clock,
+        *,
+        ledger: Ledger | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
@@ -60,6 +71,9 @@ class Dispatcher:
         self._observer = observer
         self._clock = clock
         self._admission = Admission()
+        self.idempotency = Idempotency(
+            ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
+        )
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -82,7 +96,9 @@ class Dispatcher:
             except asyncio.CancelledError:
                 if flight.cut is None:
                     gone = Outcome(Code.CANCELLED, message="its caller is gone")
-                    self._observer.finished(course, envelope(course, gone, self._clock.monotonic()))
+                    result = envelope(course, gone, self._clock.monotonic())
+                    self.idempotency.end(course, result)
+                    self._observer.finished(course, result)
                     raise
                 task.uncancel()
                 outcome = Outcome(
@@ -90,6 +106,8 @@ class Dispatcher:
                 )
         result = envelope(course, outcome, self._clock.monotonic())
         self._observer.finished(course, result)
+        if course.claim is not None:
+            await self.idempotency.settle(course, result)
         return result
 
     def cancel(self, request_id: str, caller: Caller) -> bool:
@@ -110,6 +128,8 @@ class Dispatcher:
             entry = course.entry = self._resolve(request, course.catalogue)
             self._validate(course, entry)
             self._authorise(request, entry)
+            if request.idempotency_key and await self._replayed(course, entry):
+                return REPLAYED
             instance = self._available(entry)
             flight.instance = instance
             # The lease is taken before the queue: a call that waits ends on the version it began on.
@@ -165,6 +185,22 @@ class Dispatcher:
                 remedy="break the loop between these tools",
             )
 
+    async def _replayed(self, course: Course, entry: Entry) -> bool:
+        """Claim the call's idempotency key. True: the key answers, and nothing runs."""
+        course.deadline = self._deadline(course, entry)
+        try:
+            course.replayed = await self.idempotency.replay(course)
+        except TimeoutError:
+            self._time_out(course)
+        return course.replayed is not None
+
+    async def _intend(self, course: Course, entry: Entry) -> None:
+        """Return when it is on disk what is about to happen."""
+        try:
+            await self.idempotency.begin(course, entry)
+        except TimeoutError:
+            self._time_out(course)
+
     def _available(self, entry: Entry) -> Instance:
         standing = self._registry.standing(entry)
         if standing.state is State.READY and entry.instance is not None:
@@ -194,6 +230,8 @@ class Dispatcher:
             ) from None
         try:
             course.queued_s = self._clock.monotonic() - began
+            if course.claim is not None or entry.definition.side_effects not in HARMLESS:
+                await self._intend(course, entry)
             return await self._run(course, entry, instance)
         finally:
             gate.leave()

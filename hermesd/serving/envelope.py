@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hermesd.model.call import Code, Outcome, Result, effect_of
+from hermesd.model.intent import LOOK_FIRST
 from hermesd.serving.course import Course
 
 #: What a caller can do next, for every code that has no better advice of its own.
@@ -24,6 +26,8 @@ REMEDIES: Mapping[Code, str] = {
 
 def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     """The answer of a call that ends at `now` (monotonic seconds) with `outcome`."""
+    if course.replayed is not None:
+        return _replayed(course, course.replayed, now)
     request, entry = course.request, course.entry
     definition = entry.definition if entry is not None else None
     detail = dict(outcome.detail)
@@ -50,5 +54,23 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
             entered=course.entered,
             stated=outcome.effect,
         ),
+        detail=detail,
+    )
+
+
+def _replayed(course: Course, recorded: Result, now: float) -> Result:
+    """What was answered then, for the call of now. The same key never brings another answer."""
+    detail = {**recorded.detail, "replayed": True, "replayed_from": recorded.request_id}
+    if recorded.effect == "unknown":
+        detail["remedy"] = LOOK_FIRST
+    return replace(
+        recorded,
+        request_id=course.request.request_id,
+        session_id=course.request.session_id,
+        generation=course.catalogue.generation,
+        attempts=0,
+        duration_ms=(now - course.started) * 1000,
+        queued_ms=0.0,
+        retryable=False,
         detail=detail,
     )

@@ -14,13 +14,14 @@ FALLBACK_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Milliseconds throughout. `timeouts_ms` is by source or timeout class."""
+    """Milliseconds throughout, but for what says otherwise. `timeouts_ms` is by source or timeout class."""
 
     timeouts_ms: Mapping[str, int] = field(default_factory=lambda: {"python": 3000, "batch": 15000})
     max_timeout_ms: int = 300_000
     max_concurrency: int = 16
     queue_ms: int = 1000
     max_result_bytes: int = 15 * 1024 * 1024
+    idempotency_window_s: float = 86_400.0
 
     def timeout_ms(self, definition: ToolDefinition, source: str) -> int:
         """The tool's own timeout, else its class's, else its source's; never above the ceiling."""

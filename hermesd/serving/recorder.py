@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from hermesd.clock import Clock
 from hermesd.model.call import CallRequest, Code, Result
+from hermesd.model.intent import Intent, fate_unknown
 from hermesd.model.record import CallRecord
 from hermesd.model.redaction import MASK, Redaction
 from hermesd.plugin.trace import span_of
@@ -209,6 +210,49 @@ def record_in_flight(course: Course, redaction: Redaction, clock: Clock, key: by
         truncated=False,
         degraded=False,
         replayed=False,
+    )
+
+
+def record_of_interrupted(intent: Intent) -> CallRecord:
+    """What is known of a call that ran when the daemon was killed; its arguments are not."""
+    fate = fate_unknown(intent)
+    kind, _, name = intent.principal.partition(":")
+    span = span_of(intent.request_id)
+    return CallRecord(
+        at=intent.began,
+        request_id=intent.request_id,
+        parent_request_id=intent.parent_request_id,
+        session_id=intent.session_id,
+        agent=name or kind,
+        agent_kind=kind,
+        caller="",
+        tool=intent.tool,
+        version=intent.version,
+        generation=intent.generation,
+        source=intent.source,
+        plugin=intent.plugin,
+        code=fate.code.value,
+        message=fate.message,
+        reason=str(fate.detail.get("reason", "")),
+        effect=fate.effect,
+        attempts=fate.attempts,
+        duration_ms=0.0,  # nobody knows how long it ran
+        queued_ms=0.0,
+        run_ms=0.0,
+        downstream_ms=0.0,
+        fingerprint="",
+        arguments="",
+        arguments_bytes=0,
+        arguments_whole=False,
+        result="",
+        result_bytes=0,
+        result_whole=True,
+        truncated=False,
+        degraded=False,
+        replayed=False,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_span_id=span.parent_id,
     )
 
 

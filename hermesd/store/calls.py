@@ -74,8 +74,12 @@ class CallStore:
         *,
         lost: Callable[[int], None],
         moved_aside: Callable[[Path, str], None],
+        committed: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`lost(n)`: so many records were not written. `moved_aside`: a damaged file was put away."""
+        """`lost(n)`: so many records were not written. `moved_aside`: a damaged file was put away.
+
+        `committed(seconds)`: a batch was written, or was tried to.
+        """
         self._path = path
         self._lost = lost
         self._moved_aside = moved_aside
@@ -86,12 +90,13 @@ class CallStore:
             capacity=CAPACITY,
             max_batch=MAX_BATCH,
             linger=lambda last: LINGER_S if last < MAX_BATCH else 0.0,
+            committed=lambda seconds, jobs: committed(seconds),
         )
 
     @property
-    def refusal(self) -> StoreError | None:
+    def failure(self) -> StoreError | None:
         """Why records cannot be written now; None when they can, as far as is known."""
-        return self._writer.refusal
+        return self._writer.failure
 
     def record(self, records: Sequence[CallRecord]) -> None:
         """Have the records written; those that are not, for whatever reason, are told as lost."""

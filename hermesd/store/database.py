@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
 
 HIGH_WATER_S = 1.0
-#: In this order: the last two forbid the others. What does not fit into memory is refused, so that content is
-#: never spilled beside the store.
+#: In this order: what forbids comes last. What does not fit into memory is refused, so that content is never
+#: spilled beside the store. A file that is refused stays as it is, its log beside it.
 _CLOSED = """
-SET TimeZone = 'UTC'; SET temp_directory = '';
-SET enable_external_access = false; SET lock_configuration = true;
+PRAGMA disable_checkpoint_on_shutdown;
+SET TimeZone = 'UTC'; SET temp_directory = ''; SET enable_external_access = false;
 """
+_ACCEPTED = "PRAGMA enable_checkpoint_on_shutdown; SET lock_configuration = true"
 #: What DuckDB says when the bytes of a file are not what it wrote.
 _DAMAGE = (
     "corrupt",
@@ -133,6 +134,7 @@ class Database:
             # Apart from the writer's own: a cursor can be taken from it while a transaction is open there.
             self._reading = self.connection.cursor()
             self._begin_life()
+            self.connection.execute(_ACCEPTED)
         except BaseException as error:
             self.connection.close()
             if isinstance(error, duckdb.Error):
@@ -153,6 +155,7 @@ class Database:
             check_high_water(self._high_water, self.path, found)
         for step in range(version, newest):
             self._migrate(step)
+        self.mark()
 
     def _identify(self) -> int:
         """The version that the file has, 0 when it is new. Raises StoreError when it is somebody else's."""
@@ -228,25 +231,31 @@ class Database:
         if self._high_water is None:
             return
         self._marked_at = self._clock.monotonic()
-        number = self._number
-        write_high_water(self._high_water, HighWater(self._store, number))
-        self._marked = number
+        write_high_water(self._high_water, HighWater(self._store, self._number))
+        self._marked = self._number
 
     def close(self) -> None:
-        """Close the file, its log written into it. Raises StoreError."""
+        """Close the file, its log written into it, and note that. Raises StoreError."""
         try:
             self._reading.close()
             self.connection.close()
         except Exception as error:
             raise database_error(error, self.path, "close") from error
+        if self._high_water is not None:
+            write_high_water(self._high_water, HighWater(self._store, self._number, closed=True))
+
+    def abandon(self) -> None:
+        """Let go of a file that failed; that it was not closed in peace stays noted. Never raises."""
+        for each in (self._reading, self.connection):
+            with contextlib.suppress(Exception):  # it has given up already, and somebody was told why
+                each.close()
 
     def give_up(self, error: StoreError) -> None:
-        """Close what cannot be written any more; a damaged file makes room for a new one where it may.
+        """Let go of what cannot be written any more; a damaged file makes room for a new one where it may.
 
         Raises StoreError when it cannot.
         """
-        with contextlib.suppress(StoreError):
-            self.close()
+        self.abandon()
         if isinstance(error, DamagedError) and self._moved_aside is not None:
             self._move_aside(self._moved_aside, error)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hermesd.errors import StoreError
@@ -14,14 +14,15 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class HighWater:
-    """The store with this id had made at least `commit` commits."""
+    """The store with this id had made at least `commit` commits. `closed`: nothing has it open."""
 
     store: str
     commit: int
+    closed: bool = False
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(f"{self.store} {self.commit}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.store} {self.commit} {self.closed}".encode()).hexdigest()
 
 
 def read_high_water(path: Path) -> HighWater | None:
@@ -29,9 +30,9 @@ def read_high_water(path: Path) -> HighWater | None:
     value = read_json_object(path, version=VERSION)
     if value is None:
         return None
-    store, commit = value.get("store"), value.get("commit")
-    if isinstance(store, str) and isinstance(commit, int):
-        mark = HighWater(store, commit)
+    store, commit, closed = value.get("store"), value.get("commit"), value.get("closed")
+    if isinstance(store, str) and isinstance(commit, int) and isinstance(closed, bool):
+        mark = HighWater(store, commit, closed)
         if mark.checksum == value.get("checksum"):
             return mark
     raise StoreError(f"{path} is damaged", remedy=f"remove {path} to go on with the database as it is")
@@ -39,8 +40,16 @@ def read_high_water(path: Path) -> HighWater | None:
 
 def write_high_water(path: Path, mark: HighWater) -> None:
     """Replace what `path` says. Raises StoreError."""
-    fields = {"version": VERSION, "store": mark.store, "commit": mark.commit, "checksum": mark.checksum}
-    write_atomic(path, json_bytes(fields))
+    write_atomic(path, json_bytes({"version": VERSION, **asdict(mark), "checksum": mark.checksum}))
+
+
+def was_closed(path: Path) -> bool:
+    """Whether the store was closed in peace, or never opened: nothing of it needs to be looked at."""
+    try:
+        mark = read_high_water(path)
+    except StoreError:
+        return False
+    return mark is None or mark.closed
 
 
 def check_high_water(path: Path, database: Path, found: HighWater | None) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from hermesd.errors import StoreError
 from hermesd.store.database import DamagedError, Database, Rows, database_error, is_disks_fault, is_fatal
@@ -47,17 +47,23 @@ class Job:
 
 
 class Append(Job):
-    """Rows at the end of a table: the cheapest way to write. Neighbours of one table share an appender."""
+    """Rows for a table by its appender: the cheapest way to write, shared by neighbours in a batch.
+
+    Among neighbours what inserts goes before what upserts, and that before what deletes.
+    """
 
     __slots__ = ()
     table = ""
+    action: Literal["insert", "upsert", "delete"] = "insert"
+    #: The columns that pick the rows to delete; rows are then their values alone.
+    key: tuple[str, ...] = ()
 
     def rows(self) -> Iterable[Sequence[object]]:
         """The rows, values in the order of the table's columns."""
         raise NotImplementedError
 
     def apply(self, connection: Connection) -> object:
-        _append(connection, self.table, [self])
+        _append(connection, [self])
         return None
 
 
@@ -84,6 +90,10 @@ def _not_measured(seconds: float, jobs: int) -> None:
     return None
 
 
+def _not_told(failure: StoreError | None) -> None:
+    return None
+
+
 class Writer:
     """Opens its database at the first write or read, on its own thread."""
 
@@ -97,12 +107,14 @@ class Writer:
         linger: Callable[[int], float] = adaptive,
         lost: Callable[[int, StoreError], None] = _nothing_lost,
         committed: Callable[[float, int], None] = _not_measured,
+        health: Callable[[StoreError | None], None] = _not_told,
         retry_s: float = RETRY_S,
     ) -> None:
         """`linger(jobs of the last batch)` says how long a batch may wait for more.
 
         `lost(count, error)`: so many offered jobs were not written. `committed(seconds, jobs)`: a batch is
-        on disk. Both are called on the writer's thread, and must return at once.
+        on disk. `health(error)`: nothing can be written any more; `health(None)`: it can again. All are
+        called on the writer's thread, and must return at once.
         """
         self._open_database = open_database
         self._name = name
@@ -111,6 +123,7 @@ class Writer:
         self._linger = linger
         self._lost = lost
         self._committed = committed
+        self._health = health
         self._retry_s = retry_s
         self._queue: deque[_Item] = deque()
         self._wake = threading.Event()
@@ -125,6 +138,7 @@ class Writer:
         self._database: Database | None = None
         self._refusal: StoreError | None = None
         self._refused_at = 0.0
+        self._failure: StoreError | None = None
         self._mark_failed = False
 
     @property
@@ -133,20 +147,29 @@ class Writer:
         return len(self._queue)
 
     @property
-    def refusal(self) -> StoreError | None:
-        """Why the database cannot be written now; None when it can, as far as is known."""
-        return self._refusal
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    def open(self) -> Future[object]:
+        """Have the database opened now; done when it is. Raises StoreError as `submit` does."""
+        return self.submit(_OPEN)
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why nothing could be written the last time; None when it could."""
+        return self._failure
 
     def offer(self, job: Job) -> bool:
         """Have `job` written soon; never blocks. False: the queue is full or closed, and it was dropped."""
         if len(self._queue) >= self._capacity or self._closing.is_set():
             return False
-        self._put(_Item(job, None))
+        self._put([_Item(job, None)])
         return True
 
-    def submit(self, job: Job) -> Future[object]:
+    def submit(self, job: Job, *before: Job) -> Future[object]:
         """Have `job` written; the future is done after the commit, with what `apply` returned.
 
+        What comes `before` it is offered, in the same batch as far as its size lets it.
         It raises StoreError when the job was not written: the disk is full, the file damaged, the queue full
         or closed, or the job itself at fault.
         """
@@ -160,13 +183,13 @@ class Writer:
                 )
             )
         else:
-            self._put(_Item(job, future))
+            self._put([*(_Item(each, None) for each in before), _Item(job, future)])
         return future
 
     async def read(self, query: str, parameters: Sequence[object] = (), *, timeout_s: float = READ_S) -> Rows:
         """All rows of a query, on a reader's thread, beside the writer. Raises StoreError."""
         if self._database is None or self._closing.is_set():
-            await asyncio.wrap_future(self.submit(_OPEN))
+            await asyncio.wrap_future(self.open())
         if self._readers is None:
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"hermesd-{self._name}-read")
         reading = _Reading(query, parameters, self._name)
@@ -199,9 +222,9 @@ class Writer:
         self._ended = True
         self._fail_all()
 
-    def _put(self, item: _Item) -> None:
-        self._queue.append(item)
-        # Looked at after the append, and set before the last look at the queue: no wake-up is lost.
+    def _put(self, items: list[_Item]) -> None:
+        self._queue.extend(items)
+        # Looked at after the items are there, and set before the last look at the queue: no wake-up is lost.
         if self._idle:
             self._wake.set()
         elif self._thread is None:
@@ -255,6 +278,7 @@ class Writer:
         try:
             database = self._opened()
         except StoreError as refusal:
+            self._set_failure(refusal)
             self._settle(batch, refusal)
             return
         began = time.monotonic()
@@ -262,7 +286,10 @@ class Writer:
         if error is not None and len(batch) > 1 and not is_disks_fault(error):
             self._write_singly(database, batch)
             error = None
-        self._settle(batch, None if error is None else self._told(error))
+        failure = None if error is None else self._told(error)
+        if error is None or is_disks_fault(error):
+            self._set_failure(failure)
+        self._settle(batch, failure)
         self._committed(time.monotonic() - began, len(batch))
 
     def _write_singly(self, database: Database, batch: list[_Item]) -> None:
@@ -275,6 +302,11 @@ class Writer:
                 each.error = self._told(failed)
                 if self._database is None:
                     gone = each.error
+
+    def _set_failure(self, failure: StoreError | None) -> None:
+        before, self._failure = self._failure, failure
+        if (before is None) != (failure is None):
+            self._health(failure)
 
     def _error(self, error: Exception) -> StoreError:
         return database_error(error, f"the {self._name} store", "write")
@@ -295,11 +327,11 @@ class Writer:
         """Write all of `items` in one transaction, or none of them and answer why."""
         try:
             database.begin()
-            for table, group in groupby(items, _table):
-                if table:
-                    _append(database.connection, table, [cast("Append", each.job) for each in group])
+            for appends, run in groupby(items, _is_append):
+                if appends:
+                    _append_all(database.connection, [cast("Append", each.job) for each in run])
                 else:
-                    for each in group:
+                    for each in run:
                         each.result = each.job.apply(database.connection)
             database.commit()
         except Exception as error:  # noqa: BLE001 - whatever a job raises is its own fault alone
@@ -334,8 +366,6 @@ class Writer:
         try:
             self._database = self._open_database()
         except StoreError as error:
-            if self._refusal is None or self._refusal.message != error.message:
-                _log.error("the %s store cannot be opened: %s (%s)", self._name, error.message, error.remedy)
             self._refusal, self._refused_at = error, now
             raise
         self._refusal = None
@@ -375,8 +405,28 @@ class Writer:
         self._settle(taken, StoreError(f"the {self._name} store was closed before this was written"))
 
 
-def _append(connection: Connection, table: str, jobs: Iterable[Append]) -> None:
-    appender = connection.appender(table)
+def _is_append(item: _Item) -> bool:
+    return isinstance(item.job, Append)
+
+
+def _kind(job: Append) -> tuple[int, str]:
+    return _ORDER.index(job.action), job.table
+
+
+_ORDER = ("insert", "upsert", "delete")
+
+
+def _append_all(connection: Connection, jobs: list[Append]) -> None:
+    for _, alike in groupby(sorted(jobs, key=_kind), _kind):
+        _append(connection, list(alike))
+
+
+def _append(connection: Connection, jobs: Sequence[Append]) -> None:
+    first = jobs[0]
+    if first.action == "delete":
+        appender = connection.appender(first.table, action="delete", key=list(first.key))
+    else:
+        appender = connection.appender(first.table, action=first.action)
     try:
         for job in jobs:
             appender.append_rows(job.rows())
@@ -396,11 +446,6 @@ class _Open(Job):
 
 
 _OPEN = _Open()
-
-
-def _table(item: _Item) -> str:
-    """Into which table an item is appended; "" when it writes by itself."""
-    return item.job.table if isinstance(item.job, Append) else ""
 
 
 class _Reading:

@@ -108,6 +108,12 @@ class Exposition(Collector):
             "Log lines and records that were not written.",
             value=tally.dropped,
         )
+        yield _histogram(
+            "hermesd_store_commit_seconds",
+            "Time to write one batch into a store.",
+            (((store,), each) for store, each in tally.commits.items()),
+            ("store",),
+        )
         build = GaugeMetricFamily(
             "hermesd_build_info", "Always 1; the labels say what runs.", labels=("version", "python")
         )

@@ -81,6 +81,7 @@ class Tally:
     lag: Distribution = field(default_factory=lambda: Distribution(_LAG_SECONDS))
     child_rss: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
+    commits: dict[str, Distribution] = field(default_factory=dict)
 
 
 class Metrics:
@@ -148,6 +149,14 @@ class Metrics:
         """So many log lines or records were lost."""
         with self._lock:
             self._tally.dropped += count
+
+    def store_committed(self, store: str, seconds: float) -> None:
+        """A batch was written into that store, or was tried to, in so many seconds."""
+        with self._lock:
+            commits = self._tally.commits.get(store)
+            if commits is None:
+                commits = self._tally.commits[store] = Distribution(_SECONDS)
+            commits.observe(seconds)
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""

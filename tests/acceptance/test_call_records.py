@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesd.client import Client, ClientError
 from tests.harness import Daemon, Home, eventually
 
 CODE = '''
@@ -43,6 +45,12 @@ def place_order(path: str, order_id: int) -> str:
     with open(path, "a") as file:
         file.write(f"{order_id}\\n")
     return "placed"
+
+@tool(side_effects="write")
+def hold_on(path: str) -> None:
+    """Takes its time."""
+    open(path, "w").close()
+    time.sleep(2)
 
 @tool(side_effects="read")
 def never_called() -> None:
@@ -147,6 +155,7 @@ def test_stats_tell_durations_failures_unused_and_miscalled_tools(daemon: Daemon
     assert 0 < stats.tools[0].p50_ms <= stats.tools[0].p95_ms <= stats.tools[0].p99_ms
     assert list(stats.unused_tools) == [
         "orders.call_nap",
+        "orders.hold_on",
         "orders.nap",
         "orders.never_called",
         "orders.place_order",
@@ -211,3 +220,26 @@ def test_records_outlive_the_daemon_and_settings_of_the_call_log_are_live(
     assert [json.loads(each["arguments"])["ms"] for each in listed] == [3, 2, 1]
     assert len({each["fingerprint"] for each in listed}) == 3
     assert [len(again.ctl_json("calls", "list", "-n", str(each))["calls"]) for each in (1, 2, 9)] == [1, 2, 3]
+
+
+@pytest.mark.promise("REC-2")
+def test_a_call_that_a_kill_interrupted_is_recorded_as_of_unknown_fate(
+    daemon: Daemon, home: Home, serve: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    held = tmp_path / "held"
+    with daemon.client() as client:
+        asked = threading.Thread(target=_ignore, args=(client, str(held)))
+        asked.start()
+        eventually(held.exists)
+        daemon.kill()
+        asked.join()
+    again = serve()
+    [call] = eventually(lambda: again.ctl_json("calls", "list", "--tool", "orders.hold_on")["calls"])
+    assert (call["request_id"], call["code"], call["effect"]) == ("held-1", "UNAVAILABLE", "unknown")
+    assert (call["reason"], call["agent"]) == ("interrupted", "operator")
+    assert again.ctl("calls", "replay", "held-1").returncode == 1
+
+
+def _ignore(client: Client, path: str) -> None:
+    with contextlib.suppress(ClientError):
+        client.call_tool("orders.hold_on", {"path": path}, request_id="held-1", timeout_s=10)

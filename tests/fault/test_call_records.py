@@ -101,6 +101,9 @@ def test_a_full_disk_costs_records_and_no_call_and_heals(ready: Home, small: Pat
             _until_refused(client)
         assert daemon.call("orders.say_text", text="during") == "during"
         eventually(lambda: _lines(small.parent) > 300, what="the call log, which is on another disk")
+        [warning] = [each for each in daemon.status().warnings if each.name == "records"]
+        assert "space" in warning.reason.lower()
+        assert warning.remedy
         filler.unlink()
 
         def heals() -> bool:
@@ -111,6 +114,7 @@ def test_a_full_disk_costs_records_and_no_call_and_heals(ready: Home, small: Pat
                 return False
 
         eventually(heals, 20, "records to be kept again")
+        assert not [each for each in daemon.status().warnings if each.name == "records"]
     assert daemon.stop() == 0
 
 

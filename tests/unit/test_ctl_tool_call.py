@@ -49,13 +49,20 @@ def test_options_reach_the_daemon(daemon: Double) -> None:
         "s",
         "--timeout-ms",
         "250",
+        "--idempotency-key",
+        "k",
         "--confirm",
         "t",
         "--args",
         '{"a": 1e2}',
     )
     assert daemon.last == tool_pb2.CallToolRequest(
-        name="a.b", arguments_json='{"a": 1e2}', session_id="s", timeout_ms=250, confirmation_token="t"
+        name="a.b",
+        arguments_json='{"a": 1e2}',
+        session_id="s",
+        timeout_ms=250,
+        idempotency_key="k",
+        confirmation_token="t",
     )
 
 

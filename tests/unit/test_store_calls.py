@@ -218,7 +218,7 @@ async def test_a_file_that_cannot_be_opened_loses_records_with_a_count(tmp_path:
     assert opened.lost == 120
     with pytest.raises(StoreError):
         await opened.ids()
-    assert opened.store.refusal is not None
+    assert opened.store.failure is not None
     opened.store.close(5)
     opened.store.record([call_record("late")])
     assert opened.lost == 121

@@ -13,7 +13,7 @@ import pytest
 
 from hermesd.errors import StoreError
 from hermesd.store.database import DamagedError, Database, Schema
-from hermesd.store.high_water import read_high_water
+from hermesd.store.high_water import read_high_water, was_closed
 from tests.core_doubles import SetClock
 
 FIRST = Schema("notes", ("CREATE TABLE notes (id VARCHAR PRIMARY KEY, made TIMESTAMPTZ)",))
@@ -177,6 +177,17 @@ def test_commits_that_were_lost_are_noticed_and_the_loss_can_be_accepted(tmp_pat
     mark.unlink()
     with contextlib.closing(Database.open(path, FIRST, high_water=mark)) as database:
         assert ids(database) == ["a"]
+
+
+def test_whether_a_store_was_closed_in_peace_is_known_without_opening_it(tmp_path: Path) -> None:
+    path, mark = tmp_path / "a.duckdb", tmp_path / "a.high-water"
+    assert was_closed(mark), "never opened"
+    database = Database.open(path, FIRST, high_water=mark)
+    assert not was_closed(mark)
+    database.close()
+    assert was_closed(mark)
+    mark.write_text("{}")
+    assert not was_closed(mark), "whoever opens it is told what is wrong"
 
 
 def test_a_damaged_high_water_file_is_no_high_water_file(tmp_path: Path) -> None:

@@ -31,6 +31,20 @@ class Note(Append):
         return [(self.key, self.number)]
 
 
+class Change(Note):
+    action = "upsert"
+
+
+class Removal(Append):
+    table, action, key = "notes", "delete", ("id",)
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+
+    def rows(self) -> Iterable[Sequence[object]]:
+        return [(each,) for each in self.keys]
+
+
 class Do(Job):
     def __init__(self, work: Callable[[Any], object]) -> None:
         self.work = work
@@ -46,12 +60,14 @@ class Bench:
         self.path = path
         self.lost: list[tuple[int, StoreError]] = []
         self.batches: list[int] = []
+        self.health: list[StoreError | None] = []
         self.opened = 0
         self.fails: Exception | None = None
         self.writer = Writer(
             self._open,
             name="notes",
             lost=lambda count, error: self.lost.append((count, error)),
+            health=self.health.append,
             committed=lambda seconds, jobs: self.batches.append(jobs),
             **{"retry_s": 0.0, **options},
         )
@@ -153,6 +169,25 @@ def test_one_bad_job_fails_alone(bench: Bench) -> None:
     assert "uplicate key" in error.message
 
 
+def test_neighbours_insert_before_they_change_and_change_before_they_delete(bench: Bench) -> None:
+    go = bench.hold()
+    jobs = [
+        Removal("a", "never there"),
+        Note("a"),
+        Change("b", 2),
+        Removal("c"),
+        Note("b"),
+        Note("c"),
+        Note("d"),
+    ]
+    futures = [bench.writer.submit(each) for each in jobs]
+    go.set()
+    for each in futures:
+        each.result(10)
+    assert bench.commits() == 3
+    assert bench.rows() == [("b", 2), ("d", 0)]
+
+
 def test_a_full_queue_drops_what_is_offered_and_refuses_what_is_submitted(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "a.duckdb", capacity=3)
     go = bench.hold()
@@ -177,14 +212,17 @@ def test_a_database_that_cannot_be_opened_fails_each_write_and_heals(bench: Benc
     for _ in range(2):
         with pytest.raises(StoreError, match="the disk is gone"):
             bench.writer.submit(Note("x")).result(10)
-    assert bench.writer.refusal is bench.fails
+    assert bench.writer.failure is bench.fails
+    assert bench.health == [bench.fails]
     assert bench.writer.offer(Note("y"))
     with pytest.raises(StoreError):
         bench.writer.submit(Note("x")).result(10)
     assert [count for count, _ in bench.lost] == [1]
     bench.fails = None
     bench.writer.submit(Note("x")).result(10)
-    assert bench.writer.refusal is None
+    assert bench.writer.failure is None
+    assert len(bench.health) == 2
+    assert bench.health[1] is None
     assert bench.rows() == [("x", 0)]
 
 
