@@ -102,15 +102,7 @@ class Daemon:
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
         self._registry = Registry()
         self._flights = Flights()
-        self._records = Recording(
-            directory,
-            log_dir,
-            configuration=lambda: self._configuration,
-            events=self._events,
-            clock=clock,
-            dropped=self._metrics.records_dropped,
-            committed=lambda seconds: self._metrics.store_committed("calls", seconds),
-        )
+        self._records = self._recording(log_dir)
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._records.take)
         self._storage = Storage(directory, clock, self._events, self._metrics)
         self._storage.interrupted = self._records.interrupted
@@ -213,6 +205,17 @@ class Daemon:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+
+    def _recording(self, log_dir: Path) -> Recording:
+        return Recording(
+            self._directory,
+            log_dir,
+            configuration=lambda: self._configuration,
+            events=self._events,
+            clock=self._clock,
+            dropped=self._metrics.records_dropped,
+            committed=lambda seconds: self._metrics.store_committed("calls", seconds),
+        )
 
     def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
         listener = ReloadListener(
