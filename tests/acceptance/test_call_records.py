@@ -57,6 +57,15 @@ def never_called() -> None:
     """Nobody wants it."""
 '''
 
+TRACED = '''
+from hermesd.plugin import tool, ToolContext
+
+@tool(side_effects="none")
+def tell_trace(ctx: ToolContext) -> list[str]:
+    """Tells."""
+    return [ctx.traceparent, ctx.tracestate]
+'''
+
 
 @pytest.fixture
 def daemon(home: Home, serve: Callable[..., Daemon]) -> Daemon:
@@ -135,6 +144,25 @@ def test_a_call_in_flight_is_listed_and_a_nested_one_belongs_to_its_parent_and_i
     assert whole.parent_span_id == "b7ad6b7169203331"
     assert whole.downstream_ms >= 50
     assert whole.run_ms < 50
+
+
+@pytest.mark.promise("REC-3")
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_tool_is_given_the_trace_to_hand_on(
+    home: Home, serve: Callable[..., Daemon], isolation: str
+) -> None:
+    home.follow("traced", isolation=isolation)
+    home.plugin("traced", TRACED)
+    daemon = serve()
+    given = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "vendor=1"}
+    with daemon.client() as client:
+        result = client.call_tool("traced.tell_trace", metadata=given)
+        record = client.get_call(result.request_id).call
+        assert result.data == [f"00-{'a' * 32}-{record.span_id}-01", "vendor=1"]
+        alone = client.call_tool("traced.tell_trace")
+        record = client.get_call(alone.request_id).call
+    assert alone.data == [f"00-{record.trace_id}-{record.span_id}-00", ""]
+    assert record.parent_span_id == ""
 
 
 @pytest.mark.promise("REC-4")
