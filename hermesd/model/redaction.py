@@ -101,7 +101,7 @@ class Redaction:
     """Takes out what `keys` (globs, beside DEFAULT_KEYS) and the patterns of values name.
 
     `mask` is applied first: it takes out values that are known, such as the configuration's secrets, of
-    which the longest has `longest` characters.
+    which the longest has `longest` characters. `mail` False: e-mail addresses stay, for who decides by them.
     """
 
     def __init__(
@@ -109,6 +109,8 @@ class Redaction:
         keys: Iterable[str] = (),
         mask: Callable[[str], str] = lambda text: text,
         longest: int = 0,
+        *,
+        mail: bool = True,
     ) -> None:
         globs = [_SEPARATORS.sub("_", each.casefold()) for each in (*DEFAULT_KEYS, *keys)]
         bodies = [translate(each) for each in dict.fromkeys(globs)]
@@ -116,6 +118,7 @@ class Redaction:
         # The same through the eyes of a search: any key that matches holds one of these.
         self._cores = _cores(globs)
         self._mask = mask
+        self._patterns = _VALUES if mail else tuple(each for each in _VALUES if each[0] is not _MAIL)
         self.window = KEPT + max(BEYOND, longest)
         self._known: dict[str, bool] = {}
 
@@ -168,7 +171,7 @@ class Redaction:
     def _values(self, text: str) -> str:
         if not _betrays(text) and not _names_secret(text):
             return text
-        for pattern, mask in _VALUES:
+        for pattern, mask in self._patterns:
             text = pattern.sub(mask, text)
         return _CARD.sub(_masked_card, text) if _DIGITS.search(text) is not None else text
 
