@@ -10,12 +10,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import calls, flood, neighbour, path, reload, start
+from benchmarks import calls, flood, neighbour, path, records, reload, start
 from benchmarks.figure import Figure, table
 from benchmarks.machine import machine
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "path": path.run,
+    "records": records.run,
     "calls": calls.run,
     "flood": flood.run,
     "neighbour": neighbour.run,

@@ -21,6 +21,7 @@ from hermesd.errors import (
 )
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.definition import Example, ToolDefinition
+from hermesd.model.record import CallFilter, CallRecord, CallStats, MiscalledTool, ToolStats
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.ports import Emit
 from hermesd.rpc.server import Backend, Limits, RpcServer
@@ -278,6 +279,65 @@ class Content:
     last_served: datetime = SINCE
 
 
+class Records:
+    """Records held in a list, the newest last; its filter knows `code` and the owner."""
+
+    def __init__(self) -> None:
+        self.ended: list[CallRecord] = []
+        self.flying: list[CallRecord] = []
+        self.asked: list[CallFilter] = []
+        self.replayed: list[tuple[CallRecord, dict[str, object]]] = []
+        self.failure: Exception | None = None
+
+    async def page(self, asked: CallFilter, limit: int, before: int | None):
+        self.asked.append(asked)
+        if self.failure is not None:
+            raise self.failure
+        found = [(seq, each) for seq, each in enumerate(self.ended, 1) if asked.code in ("", each.code)]
+        return [each for each in reversed(found) if before is None or each[0] < before][:limit]
+
+    def in_flight(self, asked: CallFilter):
+        return self.flying
+
+    async def find(self, request_id: str, owner):
+        known = [*self.ended, *self.flying]
+        return next((each for each in reversed(known) if each.request_id == request_id), None)
+
+    async def stats(self, asked: CallFilter) -> CallStats:
+        self.asked.append(asked)
+        tool = ToolStats("demo.echo_text", 4, {"OK": 3, "TIMEOUT": 1}, 1.0, 2.0, 3.0, 0.5, 0.0, 5, SINCE)
+        wrong = MiscalledTool("demo.echo_text", "INVALID_ARGUMENT", 2, 6, "/文本: missing")
+        return CallStats(
+            6, {"OK": 3, "TIMEOUT": 1, "INVALID_ARGUMENT": 2}, 1.0, 2.0, 3.0, (tool,), ("store.put_item",),
+            (wrong,), SINCE,
+        )  # fmt: skip
+
+    async def replay(self, record: CallRecord, caller: Caller, **asked) -> Result:
+        self.replayed.append((record, asked))
+        code = Code.OK if asked["token"] else Code.CONFIRMATION_REQUIRED
+        detail = {} if asked["token"] else {"confirmation_token": "t-1", "summary": "would run again"}
+        return Result(
+            code=code, message="", data_json='"好"', request_id="r-new", session_id="", tool=record.tool,
+            version="1.0.0", generation=1, attempts=1, duration_ms=1.0, queued_ms=0.0, retryable=False,
+            effect="none", detail=detail,
+        )  # fmt: skip
+
+
+def call_record(request_id: str = "r-1", **changes: object) -> CallRecord:
+    """A call that went well, but for the changes."""
+    values: dict[str, object] = {
+        "request_id": request_id, "parent_request_id": "", "session_id": "s-1", "agent": "operator",
+        "agent_kind": "operator", "caller": "", "tool": "demo.echo_text", "version": "1.0.0",
+        "generation": 1, "source": "python", "plugin": "demo", "code": "OK", "message": "", "reason": "",
+        "effect": "none", "attempts": 1, "at": SINCE, "duration_ms": 12.5, "queued_ms": 0.5,
+        "run_ms": 10.0, "downstream_ms": 2.0, "fingerprint": "f" * 32, "arguments": '{"文本":"好"}',
+        "arguments_bytes": 14, "arguments_whole": True, "result": '"好"', "result_bytes": 5,
+        "result_whole": True, "truncated": False, "degraded": False, "replayed": False,
+        "trace_id": "a" * 32, "span_id": "b" * 16, "parent_span_id": "", "metadata_json": "{}",
+    }  # fmt: skip
+    return CallRecord(**{**values, **changes})  # type: ignore[arg-type]
+
+
 class Reloader:
     def __init__(self) -> None:
         self.asked: list[dict[str, object]] = []
@@ -408,6 +468,7 @@ class Daemon:
         self.administration = Administration()
         self.events = History()
         self.confirmations = Confirmations(SystemClock())
+        self.records = Records()
         self.address = address
         self.detached = Detached(self.calls)
         self.outputs = Kept()
@@ -426,6 +487,7 @@ class Daemon:
             agents=admin,
             detached=self.detached,
             outputs=self.outputs,
+            records=self.records,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 
@@ -445,4 +507,4 @@ def echo_arguments(text: str) -> str:
     return json.dumps({"文本": text}, ensure_ascii=False)
 
 
-__all__ = ["Daemon", "Limits", "echo_arguments", "plugin_status", "tool_entry"]
+__all__ = ["Daemon", "Limits", "call_record", "echo_arguments", "plugin_status", "tool_entry"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from hermesd.api.v1 import (
     admin_pb2_grpc,
     agent_pb2,
     agent_pb2_grpc,
+    call_pb2,
     output_pb2,
     tool_pb2,
     tool_pb2_grpc,
@@ -36,6 +38,7 @@ from hermesd.client.request import (
     backoff_s,
     call_request,
     call_timeout_s,
+    replay_request,
     token_metadata,
 )
 from hermesd.client.result import CallResult
@@ -272,6 +275,123 @@ class Client(Administration):
             self._agent.WhoAmI, agent_pb2.WhoAmIRequest(), self._timeout_s
         )
         return answer
+
+    def calls(
+        self,
+        *,
+        tool: str = "",
+        agent: str = "",
+        code: str = "",
+        session_id: str = "",
+        plugin: str = "",
+        parent_request_id: str = "",
+        trace_id: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        failed: bool = False,
+    ) -> Iterator[call_pb2.CallRecord]:
+        """All calls that the filter means, page by page: those in flight, then the last one first."""
+        token = ""
+        while True:
+            page = self.list_calls(
+                page_size=1000,
+                page_token=token,
+                tool=tool,
+                agent=agent,
+                code=code,
+                session_id=session_id,
+                plugin=plugin,
+                parent_request_id=parent_request_id,
+                trace_id=trace_id,
+                since=since,
+                until=until,
+                failed=failed,
+            )
+            yield from page.calls
+            token = page.next_page_token
+            if not token:
+                return
+
+    def list_calls(
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        tool: str = "",
+        agent: str = "",
+        code: str = "",
+        session_id: str = "",
+        plugin: str = "",
+        parent_request_id: str = "",
+        trace_id: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        failed: bool = False,
+    ) -> call_pb2.ListCallsResponse:
+        """One page of the calls; `calls` goes through all pages. `tool` is a glob, the times are aware."""
+        answer: call_pb2.ListCallsResponse = self._read(
+            self._admin.ListCalls,
+            call_pb2.ListCallsRequest(
+                page_size=page_size,
+                page_token=page_token,
+                tool=tool,
+                agent=agent,
+                code=code,
+                session_id=session_id,
+                plugin=plugin,
+                parent_request_id=parent_request_id,
+                trace_id=trace_id,
+                since=since,
+                until=until,
+                failed=failed,
+            ),
+            self._timeout_s,
+        )
+        return answer
+
+    def get_call(self, request_id: str) -> call_pb2.GetCallResponse:
+        """One call, in flight or ended. MissingError when there is no record of it."""
+        answer: call_pb2.GetCallResponse = self._read(
+            self._admin.GetCall, call_pb2.GetCallRequest(request_id=request_id), self._timeout_s
+        )
+        return answer
+
+    def get_call_stats(
+        self,
+        *,
+        tool: str = "",
+        agent: str = "",
+        session_id: str = "",
+        plugin: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> call_pb2.GetCallStatsResponse:
+        """How calls went: durations, codes, tools that are unused or mis-called."""
+        answer: call_pb2.GetCallStatsResponse = self._read(
+            self._admin.GetCallStats,
+            call_pb2.GetCallStatsRequest(
+                tool=tool, agent=agent, session_id=session_id, plugin=plugin, since=since, until=until
+            ),
+            self._timeout_s,
+        )
+        return answer
+
+    def replay_call(
+        self,
+        request_id: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        confirmation_token: str = "",
+        timeout_ms: int | None = None,
+        timeout_s: float | None = None,
+    ) -> CallResult:
+        """Call a recorded call's tool again; `arguments` None: with the recorded ones.
+
+        What may change something answers CONFIRMATION_REQUIRED first, with the token to give.
+        """
+        request = replay_request(request_id, arguments, confirmation_token, timeout_ms)
+        deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
+        return CallResult(self._write(self._admin.ReplayCall, request, deadline))
 
     def watch_tools(self, *, after_seq: int | None = None) -> Iterator[tool_pb2.WatchToolsResponse]:
         """Changes of the catalogue; the first is `started`. WatchLostError: read again, then watch again."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hermesd.api.v1 import admin_pb2, agent_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, agent_pb2, call_pb2, tool_pb2
 from hermesd.errors import InvalidRequestError
 
 MESSAGE_BYTES = 16 * 1024 * 1024
@@ -105,6 +105,22 @@ def add_agent_request(
             raise InvalidRequestError("expires has no offset", remedy="give an aware datetime")
         request.expires.FromDatetime(expires)
     return request
+
+
+def replay_request(
+    request_id: str,
+    arguments: Mapping[str, Any] | str | None,
+    confirmation_token: str,
+    timeout_ms: int | None,
+) -> call_pb2.ReplayCallRequest:
+    """A replay; without arguments with those of the record."""
+    text = arguments if isinstance(arguments, str) else "" if arguments is None else json_text(arguments)
+    return call_pb2.ReplayCallRequest(
+        request_id=request_id,
+        arguments_json=text,
+        confirmation_token=confirmation_token,
+        timeout_ms=timeout_ms,
+    )
 
 
 def json_text(value: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from hermesd.api.v1 import output_pb2, tool_pb2
+from hermesd.api.v1 import call_pb2, output_pb2, tool_pb2
 from hermesd.client.error import ToolFailedError
 
 
@@ -16,7 +16,7 @@ from hermesd.client.error import ToolFailedError
 class CallResult:
     """The envelope of an answer; `response` is the message, `data` and `detail` are parsed when asked for."""
 
-    response: tool_pb2.CallToolResponse
+    response: tool_pb2.CallToolResponse | call_pb2.ReplayCallResponse
 
     @property
     def _result(self) -> tool_pb2.Result:

@@ -9,12 +9,14 @@ from typing import Any, cast
 
 from hermesd.config.configuration import (
     AgentEntry,
+    CallLog,
     CircuitBreaker,
     Configuration,
     Defaults,
     DescriptionChars,
     Limits,
     Plugins,
+    RecordsKept,
     ResultLimits,
     Retry,
     Server,
@@ -48,8 +50,14 @@ def build(
         data_dir=tree["data_dir"],
         plugins=_plugins(tree["plugins"]),
         defaults=_defaults(tree["defaults"]),
-        telemetry=Telemetry(**_own(Telemetry, tree["telemetry"])),
         agents={name: _agent(entry) for name, entry in tree["agents"].items()},
+        telemetry=Telemetry(
+            **_own(Telemetry, tree["telemetry"])
+            | {
+                "call_log": CallLog(**tree["telemetry"]["call_log"]),
+                "records": RecordsKept(**tree["telemetry"]["records"]),
+            }
+        ),
         secrets={name: value for name, value in tree["secrets"].items() if value is not None},
         warnings=warnings,
         digest=origins.digest,

@@ -187,11 +187,31 @@ class AgentEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class CallLog:
+    """The call log: JSON lines, in files of `max_mb`. `redact`: globs of keys, beside those always hidden."""
+
+    max_mb: int = 100
+    keep: int = 10
+    content: bool = False
+    redact: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsKept:
+    """How many records of calls are kept. `keep_days` 0: whatever their age."""
+
+    keep_days: int = 30
+    max_mb: int = 512
+
+
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """`log_dir` None: `logs` in the data dir. `metrics_open` loopback: /metrics needs no identity there."""
 
     log_dir: Path | None = None
     metrics_open: Literal["loopback", "never"] = "loopback"
+    call_log: CallLog = field(default_factory=CallLog)
+    records: RecordsKept = field(default_factory=RecordsKept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,19 +250,7 @@ _PEERS = _rows(
     secret=("peers.*.token",),
 )
 
-_TELEMETRY = (
-    *_rows(
-        "the call log",
-        {
-            "telemetry.call_log": (None, ""),
-            "telemetry.call_log.max_mb": (POSITIVE, "100"),
-            "telemetry.call_log.keep": (POSITIVE, "10"),
-            "telemetry.call_log.content": (Flag(), "false"),
-            "telemetry.call_log.redact": (NAMES, "[]"),
-        },
-    ),
-    *_rows("OpenTelemetry export", {"telemetry.otlp_endpoint": (TEXT, "")}),
-)
+_TELEMETRY = (*_rows("OpenTelemetry export", {"telemetry.otlp_endpoint": (TEXT, "")}),)
 
 LATER: tuple[Key, ...] = (
     *_UNTRUSTED,

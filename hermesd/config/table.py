@@ -28,6 +28,7 @@ SECONDS = Number(minimum=0, maximum=86_400)
 SOME_SECONDS = Number(minimum=0.05, maximum=86_400)
 MILLISECONDS = Number(minimum=0, maximum=86_400_000, whole=True)
 TOKENS = Number(minimum=0, maximum=10_000_000, whole=True)
+MEBIBYTES = Number(minimum=1, maximum=1_000_000, whole=True)
 SOME_MILLISECONDS = Number(minimum=1, maximum=86_400_000, whole=True)
 
 
@@ -519,6 +520,46 @@ _REST = (
         "live",
         "`loopback`: `/metrics` asks nobody on this machine for an identity; `never`: it always asks.",
         "loopback",
+    ),
+    Key("telemetry.call_log", None, "live", "The call log: one JSON line a call, in `calls.jsonl`."),
+    Key("telemetry.call_log.max_mb", MEBIBYTES, "live", "A file that reaches so many MiB begins anew.", 100),
+    Key(
+        "telemetry.call_log.keep",
+        Number(0, 1000, whole=True),
+        "live",
+        "Older files that are kept.",
+        10,
+    ),
+    Key(
+        "telemetry.call_log.content",
+        Flag(),
+        "live",
+        "Write arguments and results too: redacted, 2 KiB of each.",
+        False,
+    ),
+    Key(
+        "telemetry.call_log.redact",
+        ListOf(Text()),
+        "live",
+        "Globs of keys whose values are left out of the call log and of records; those of passwords, tokens "
+        "and the like always are.",
+        (),
+        joins=True,
+    ),
+    Key("telemetry.records", None, "live", "The records that `ctl calls` shows."),
+    Key(
+        "telemetry.records.keep_days",
+        Number(0, 36_500, whole=True),
+        "live",
+        "Older records are removed; 0: none for its age.",
+        30,
+    ),
+    Key(
+        "telemetry.records.max_mb",
+        MEBIBYTES,
+        "live",
+        "Beyond so many MiB the oldest records are removed.",
+        512,
     ),
 )
 

@@ -23,7 +23,7 @@ from hermesd.terminal.screen import Screen, escape_json, json_text
 if TYPE_CHECKING:
     from hermesd.client import Client
 
-_STATUS = {
+_STATUSES = {
     "OK": ExitStatus.DONE,
     "PERMISSION_DENIED": ExitStatus.DENIED,
     "CONFIRMATION_REQUIRED": ExitStatus.CONFIRMATION_REQUIRED,
@@ -133,8 +133,8 @@ def call(
 
 
 def status_of(result: tool_pb2.Result) -> ExitStatus:
-    """0, or why not."""
-    return _STATUS.get(result.code, ExitStatus.FAILED)
+    """The exit status that tells how a call ended."""
+    return _STATUSES.get(result.code, ExitStatus.FAILED)
 
 
 def _complete(daemon: Client, result: tool_pb2.Result, full: bool) -> None:

@@ -26,6 +26,7 @@ from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
 from hermesd.daemon.listener import MIB, CallListener, ReloadListener, call_policy
+from hermesd.daemon.recording import Recording
 from hermesd.daemon.source_watch import SourceWatch
 from hermesd.daemon.storage import Storage
 from hermesd.errors import HermesdError, Rejection, StoreError
@@ -111,14 +112,16 @@ class Daemon:
         self._registry = Registry()
         self._flights = Flights()
         self._storage = Storage(directory, clock, self._events, self._metrics)
+        self._records = self._recording(log_dir)
         self._confirmations = confirmations(clock, self._events, self._metrics, lambda: self._configuration)
         self._audit = Audit(self._events, self._metrics, clock)
         self._identities = Identities(clock)
-        self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
+        self._calls = CallListener(
+            self._metrics, self._plugin_log, self._events, self._records.take, self._audit
+        )
         self._outputs = Outputs(OutputStore(directory.output, clock), self._output_trouble)
         self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
         self._dispatcher = self._make_dispatcher()
-        self._metrics.set_waiting(self._dispatcher.waiting)
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -166,6 +169,7 @@ class Daemon:
             undo.callback(_catch({signal.SIGTERM: self.stop, signal.SIGINT: self.stop}))
             self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
             undo.callback(self._plugin_log.close)
+            undo.callback(self._records.close, LAST_WORDS_S)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
             undo.callback(self._outputs.close)
@@ -185,6 +189,7 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
+                background.append(tasks.create_task(self._records.keep_within_bounds(), name="records"))
                 background.append(tasks.create_task(self._tend_storage(), name="storage"))
                 background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
                 background.append(tasks.create_task(self._outputs.run(), name="outputs"))
@@ -212,6 +217,19 @@ class Daemon:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+
+    def _recording(self, log_dir: Path) -> Recording:
+        recording = Recording(
+            self._directory,
+            log_dir,
+            configuration=lambda: self._configuration,
+            events=self._events,
+            clock=self._clock,
+            dropped=self._metrics.records_dropped,
+            committed=lambda seconds: self._metrics.store_committed("calls", seconds),
+        )
+        self._storage.interrupted = recording.interrupted
+        return recording
 
     def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
         listener = ReloadListener(
@@ -248,7 +266,7 @@ class Daemon:
             agents_addresses=lambda: self._rpc.agents_addresses if self._rpc is not None else (),
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
-            store_faults=self._storage.faults,
+            store_faults=lambda: [*self._storage.faults(), *self._records.faults()],
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
         )
 
@@ -259,7 +277,7 @@ class Daemon:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
-        return Dispatcher(
+        dispatcher = Dispatcher(
             self._registry,
             self._flights,
             call_policy(self._boot),
@@ -270,6 +288,9 @@ class Daemon:
             circuits=self._circuits,
             outputs=self._outputs,
         )
+        self._metrics.set_waiting(dispatcher.waiting)
+        self._records.serve(dispatcher, self._registry, self._flights)
+        return dispatcher
 
     def _make_agents(self) -> Agents:
         return Agents(
@@ -343,6 +364,7 @@ class Daemon:
                 agents=self._agents,
                 detached=detached,
                 outputs=self._outputs,
+                records=self._records,
             ),
             addresses=self._addresses,
             agents=self._boot.server.agents_listen,

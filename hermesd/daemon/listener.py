@@ -15,6 +15,7 @@ from hermesd.model.rate import Bound
 from hermesd.model.retry import RetryRule
 from hermesd.model.status import ReloadReport, State
 from hermesd.model.text import short
+from hermesd.plugin.trace import span_of
 from hermesd.reload.goal import Plan, Run
 from hermesd.reload.owner import ISOLATION
 from hermesd.reload.preparation import Made
@@ -63,9 +64,16 @@ class CallListener:
     """Hears of every call: counts it, logs it, and writes what its tool says into the plugin's log."""
 
     def __init__(
-        self, metrics: Metrics, plugin_log: PluginLog, events: EventLog, audit: Audit | None = None
+        self,
+        metrics: Metrics,
+        plugin_log: PluginLog,
+        events: EventLog,
+        record: Callable[[Course, Result], None] = lambda course, result: None,
+        audit: Audit | None = None,
     ) -> None:
+        """`record` keeps what has ended; it must return at once."""
         self._metrics = metrics
+        self._record = record
         self._plugin_log = plugin_log
         self._events = events
         self._audit = audit
@@ -87,6 +95,7 @@ class CallListener:
             tool, source, result.code.value, result.duration_ms / 1000, result.queued_ms / 1000,
             entered=result.attempts > 0,
         )  # fmt: skip
+        self._record(course, result)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug(
                 "%s %s",
@@ -94,6 +103,7 @@ class CallListener:
                 result.code.value,
                 extra={
                     "request_id": result.request_id,
+                    "trace_id": span_of(request.request_id, request.traceparent).trace_id,
                     "caller": request.caller.name,
                     "duration_ms": round(result.duration_ms, 3),
                     "effect": result.effect,

@@ -102,6 +102,9 @@ class CallRequest:
     must_confirm: bool = False
     #: It goes on without its caller, under the operator's ceiling instead of the tool's own timeout.
     detach: bool = False
+    #: W3C trace context of whoever calls, checked; "" when it has none.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 @value

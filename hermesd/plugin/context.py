@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hermesd.plugin.encode import plain
 from hermesd.plugin.fault import ResultFault, ToolCallError, ToolError
+from hermesd.plugin.trace import passed_on
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -104,6 +105,7 @@ class ToolContext:
         "_limit",
         "_secrets",
         "_shared",
+        "_traceparent",
         "asynchronous",
         "attempt",
         "cancelled",
@@ -114,6 +116,7 @@ class ToolContext:
         "settings",
         "state_dir",
         "tool",
+        "tracestate",
     )
 
     def __init__(
@@ -134,6 +137,8 @@ class ToolContext:
         state_dir: Path | None = None,
         limit: float | None = None,
         allowance_s: float = 0.0,
+        traceparent: str = "",
+        tracestate: str = "",
     ) -> None:
         self.tool = tool
         self.request_id = request_id
@@ -151,6 +156,13 @@ class ToolContext:
         self._call = call
         self._limit = limit
         self._allowance_s = allowance_s
+        self._traceparent = traceparent
+        self.tracestate = tracestate
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C header that ties what this call asks of others to it; `tracestate` goes with it."""
+        return passed_on(self.request_id, self._traceparent)
 
     @property
     def remaining_s(self) -> float | None:

@@ -349,6 +349,8 @@ class Runner:
                 state_dir=plugin.state_dir,
                 limit=None if limit is None else time.monotonic() + limit / 1000,
                 allowance_s=head.get("allowance_ms", 0) / 1000,
+                traceparent=head.get("traceparent", ""),
+                tracestate=head.get("tracestate", ""),
             )
         self._calls[number] = call
         if not tool.is_async:

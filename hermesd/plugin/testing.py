@@ -56,6 +56,8 @@ class Recorder:
         attempt: int = 1,
         timeout_s: float | None = None,
         state_dir: Path | None = None,
+        traceparent: str = "",
+        tracestate: str = "",
     ) -> None:
         self.settings = dict(settings or {})
         self.secrets = dict(secrets or {})
@@ -66,6 +68,8 @@ class Recorder:
         self.attempt = attempt
         self.timeout_s = timeout_s
         self.state_dir = state_dir
+        self.traceparent = traceparent
+        self.tracestate = tracestate
         self.progress: list[dict[str, object]] = []
         self.logs: list[dict[str, object]] = []
         self.calls: list[tuple[str, dict[str, object]]] = []
@@ -91,6 +95,8 @@ class Recorder:
             cancelled=self._cancelled,
             asynchronous=asynchronous,
             state_dir=self.state_dir,
+            traceparent=self.traceparent,
+            tracestate=self.tracestate,
         )
 
     def _emit(self, kind: str, event: dict[str, object]) -> None:

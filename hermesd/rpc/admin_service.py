@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from hermesd.api.v1 import admin_pb2, admin_pb2_grpc, agent_pb2, circuit_pb2, confirmation_pb2, tool_pb2
+from hermesd.clock import Clock
 from hermesd.config.effective import dotted
 from hermesd.config.permission import permission_faults
 from hermesd.errors import InvalidRequestError, NotFoundError
@@ -14,6 +15,7 @@ from hermesd.model.name import nearest
 from hermesd.model.status import PluginStatus, State
 from hermesd.rpc import paging
 from hermesd.rpc.agent_service import AgentDesk
+from hermesd.rpc.call_service import CallRecords
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.confirmation import list_confirmations, resolve_confirmation
 from hermesd.rpc.interceptor import Context, caller_of_call
@@ -24,6 +26,7 @@ from hermesd.rpc.ports import (
     Events,
     Inspection,
     Lifecycle,
+    Records,
     Registry,
     Reload,
 )
@@ -44,7 +47,7 @@ MAX_LINES = 10_000
 ISOLATIONS = ("", "inprocess", "process")
 
 
-class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
+class AdminService(CallRecords, admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] # generated, untyped
     """Translates; the daemon behind the ports does the work."""
 
     def __init__(
@@ -57,6 +60,8 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         reload: Reload,
         registry: Registry,
         events: Events,
+        records: Records,
+        clock: Clock,
         tools: ToolService,
         agents: Agents,
         streams: OpenStreams,
@@ -69,6 +74,8 @@ class AdminService(admin_pb2_grpc.AdminServiceServicer):  # type: ignore[misc] #
         self._reload = reload
         self._registry = registry
         self._events = events
+        self._records = records
+        self._clock = clock
         self._tools = tools
         self._streams = streams
         #: For the items of one page.

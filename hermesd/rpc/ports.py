@@ -12,6 +12,7 @@ from hermesd.config.effective import EffectiveValue
 from hermesd.model.call import Caller, CallRequest, Result, Rights
 from hermesd.model.confirmation import Confirmation
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.record import CallFilter, CallRecord, CallStats
 from hermesd.model.status import AgentStatus, HistoryEntry, PluginStatus, ReloadReport, Standing
 from hermesd.serving.journal import JournalEvent
 from hermesd.telemetry.event import Event
@@ -177,6 +178,30 @@ class Inspection(Protocol):
     async def effective_config(self) -> Sequence[EffectiveValue]: ...
     async def dump_state(self) -> dict[str, object]: ...
     def read_plugin_log(self, name: str, lines: int, follow: bool) -> AsyncIterator[PluginLogLine]: ...
+
+
+class Records(Protocol):
+    """The records of calls. StoreError when they cannot be read."""
+
+    async def page(
+        self, asked: CallFilter, limit: int, before: int | None
+    ) -> Sequence[tuple[int, CallRecord]]:
+        """At most `limit` calls that ended, each with its number, the last first, below `before`."""
+
+    def in_flight(self, asked: CallFilter) -> Sequence[CallRecord]: ...
+    async def find(self, request_id: str, owner: tuple[str, str] | None) -> CallRecord | None: ...
+    async def stats(self, asked: CallFilter) -> CallStats: ...
+    async def replay(
+        self,
+        record: CallRecord,
+        caller: Caller,
+        *,
+        arguments_json: str,
+        token: str,
+        timeout_ms: int | None,
+        deadline: float | None,
+    ) -> Result:
+        """PreconditionError when the record does not hold the whole arguments; DrainingError."""
 
 
 class Lifecycle(Protocol):

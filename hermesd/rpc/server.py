@@ -50,6 +50,7 @@ from hermesd.rpc.ports import (
     Inspection,
     Lifecycle,
     Outputs,
+    Records,
     Registry,
     Reload,
 )
@@ -109,6 +110,7 @@ class Backend:
     agents: Agents
     detached: Detached
     outputs: Outputs
+    records: Records
 
 
 class RpcServer:
@@ -292,6 +294,8 @@ class RpcServer:
             reload=backend.reload,
             registry=backend.registry,
             events=backend.events,
+            records=backend.records,
+            clock=self._clock,
             tools=tools,
             agents=backend.agents,
             streams=self._streams,

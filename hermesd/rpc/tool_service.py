@@ -22,6 +22,7 @@ from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, Denied, caller_of_call
 from hermesd.rpc.ports import Calls, Detached, Entry, Outputs, Registry, ToolChange
+from hermesd.rpc.trace import trace_context
 from hermesd.rpc.translate import (
     ToolMessages,
     event_message,
@@ -216,6 +217,8 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         # What was given and nothing else: to ask for each field would take most of the time.
         given = {field.name: value for field, value in request.ListFields()}
         _check_call(given)
+        metadata = dict(given["metadata"]) if "metadata" in given else _NONE
+        traceparent, tracestate = trace_context(context, metadata)
         return CallRequest(
             tool=given["name"],
             arguments_json=given.get("arguments_json", "{}"),
@@ -224,7 +227,9 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             session_id=given.get("session_id", ""),
             timeout_ms=given.get("timeout_ms"),
             deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
-            metadata=dict(given["metadata"]) if "metadata" in given else _NONE,
+            metadata=metadata,
+            traceparent=traceparent,
+            tracestate=tracestate,
             idempotency_key=given.get("idempotency_key", ""),
             confirmation_token=given.get("confirmation_token", ""),
             detach=given.get("detach", False),

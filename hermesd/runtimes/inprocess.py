@@ -384,6 +384,8 @@ class _Call:
             state_dir=spec.state_dir,
             limit=invocation.limit,
             allowance_s=invocation.allowance_s,
+            traceparent=invocation.traceparent,
+            tracestate=invocation.tracestate,
         )
 
     def _emit(self, kind: str, payload: dict[str, object]) -> None:

@@ -20,6 +20,11 @@ class Redactor:
         forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
         self._forms = sorted(forms, key=len, reverse=True)
 
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form of any secret."""
+        return len(self._forms[0]) if self._forms else 0
+
     def text(self, text: str) -> str:
         for form in self._forms:
             if form in text:

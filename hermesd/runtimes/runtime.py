@@ -34,6 +34,9 @@ class Invocation:
     #: None: progress moves nothing.
     limit: float | None = None
     allowance_s: float = 0.0
+    #: W3C trace context as the caller gave it; `hermesd.plugin.trace.passed_on` makes of it what goes on.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,8 @@ class WorkerProcess:
             # Monotonic clocks are each process's own: what is sent is how long.
             head["limit_ms"] = round((invocation.limit - invocation.deadline + remaining_s) * 1000, 3)
             head["allowance_ms"] = round(invocation.allowance_s * 1000, 3)
+        if invocation.traceparent:
+            head["traceparent"], head["tracestate"] = invocation.traceparent, invocation.tracestate
         try:
             frame = encode_frame(head, invocation.arguments_json.encode())
         except (FrameFault, UnicodeEncodeError) as fault:

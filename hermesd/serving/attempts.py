@@ -57,6 +57,7 @@ class Attempts:
             wait = max(rule.backoff_s(course.attempts, self._chance()), retry_after_s(outcome))
             if self._clock.monotonic() + wait >= course.deadline:
                 return outcome
+            course.entered = has_left  # what is known to have done nothing counts as not begun
             self._on_retry(course, outcome, wait)
             await self._sleep(wait)
 

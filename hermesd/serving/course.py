@@ -58,8 +58,24 @@ class Course:
     arguments: Mapping[str, object] = field(default_factory=dict)
     arguments_json: str = ""
     coerced: tuple[dict[str, object], ...] = ()
+    #: Spent waiting for tools that this one called; those that ran side by side count once.
+    downstream_s: float = 0.0
     claim: Claim | None = None
     replayed: Result | None = None
     confirmation: Confirmation | None = None
     #: What the policy refused: `see` (the caller is told that there is no such tool) or `call`.
     denied: str = ""
+    _called: int = 0
+    _called_at: float = 0.0
+
+    def calls_out(self, now: float) -> None:
+        """A call of another tool begins at `now`."""
+        if not self._called:
+            self._called_at = now
+        self._called += 1
+
+    def called_out(self, now: float) -> None:
+        """One of them has ended."""
+        self._called -= 1
+        if not self._called:
+            self.downstream_s += now - self._called_at

@@ -19,6 +19,7 @@ from hermesd.errors import DrainingError
 from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
 from hermesd.model.status import State
+from hermesd.plugin.trace import passed_on
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.admission import Admission, Crowd
 from hermesd.serving.arguments import parse_arguments
@@ -109,7 +110,13 @@ class Dispatcher:
         task = cast("asyncio.Task[object]", asyncio.current_task())
         course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
         flight = Flight(
-            request.request_id, request.tool, request.caller, task, course.started, detached=request.detach
+            request.request_id,
+            request.tool,
+            request.caller,
+            task,
+            course.started,
+            detached=request.detach,
+            course=course,
         )
         with self._flights.enter(flight):
             try:
@@ -339,6 +346,8 @@ class Dispatcher:
             call=self._nested(course, instance),
             limit=deadline if course.attempt_s else course.limit,
             allowance_s=course.allowance_s,
+            traceparent=request.traceparent,
+            tracestate=request.tracestate,
         )
         try:
             with TimeLimit(max(0.0, deadline - began), course.task) as time_limit:
@@ -384,8 +393,14 @@ class Dispatcher:
                 deadline=course.deadline,
                 depth=request.depth + 1,
                 parent_request_id=request.request_id,
+                traceparent=passed_on(request.request_id, request.traceparent),
+                tracestate=request.tracestate,
             )
-            result = await self.call(nested)
+            course.calls_out(self._clock.monotonic())
+            try:
+                result = await self.call(nested)
+            finally:
+                course.called_out(self._clock.monotonic())
             return Outcome(
                 result.code,
                 result.data_json,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hermesd.errors import AlreadyExistsError
 from hermesd.model.call import Caller, Code
+from hermesd.serving.course import Course
 from hermesd.serving.instance import Instance
 
 Key = tuple[str, str, str]
@@ -35,6 +36,8 @@ class Flight:
     cut: Cut | None = None
     #: It goes on without its caller.
     detached: bool = False
+    #: How far it has come.
+    course: Course | None = None
 
     @property
     def key(self) -> Key:

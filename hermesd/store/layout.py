@@ -36,6 +36,10 @@ class DataDir:
         return self.state / "grants.json"
 
     @property
+    def record_key(self) -> Path:
+        return self.state / "record.key"
+
+    @property
     def plugins(self) -> Path:
         return self.root / "plugins"
 

@@ -62,6 +62,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "authentication_failed": logging.WARNING,
         "denied": logging.WARNING,
         "worker_crashed": logging.WARNING,
+        "records_moved_aside": logging.ERROR,
         "call_failed": logging.ERROR,
         "call_interrupted": logging.WARNING,
         "confirmation_requested": logging.INFO,

@@ -24,6 +24,7 @@ from hermesd.clock import Clock, SystemClock
 from hermesd.errors import ExhaustedError, FellBehindError
 from hermesd.model.name import PLUGIN_NAME
 from hermesd.model.text import clean, clean_value
+from hermesd.telemetry.rotation import RotatedFile
 
 MESSAGE_LIMIT = 8000
 FIELDS_LIMIT = 16_000
@@ -269,46 +270,22 @@ class PluginLog:
 
     def _append(self, plugin: str, batch: list[PluginLogLine]) -> None:
         """Append the batch, rotating whenever the file would grow beyond its bound."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(plugin)
-        pending = bytearray()
-        size = path.stat().st_size if path.exists() else 0
-        for line in batch:
-            data = line.to_json().encode("utf-8") + b"\n"
-            if size and size + len(data) > self._max_bytes:
-                _append_bytes(path, pending)
-                pending.clear()
-                self._rotate(path)
-                size = 0
-            pending += data
-            size += len(data)
-        _append_bytes(path, pending)
-
-    def _rotate(self, path: Path) -> None:
-        for number in range(self._keep - 1, 0, -1):
-            older = path.with_name(f"{path.name}.{number}")
-            if older.exists():
-                older.replace(path.with_name(f"{path.name}.{number + 1}"))
-        if self._keep:
-            path.replace(path.with_name(f"{path.name}.1"))
-        else:
-            path.unlink()
+        self._file(plugin).append(line.to_json().encode("utf-8") + b"\n" for line in batch)
 
     def _read_tail(self, plugin: str, count: int) -> list[PluginLogLine]:
         if PLUGIN_NAME.match(plugin) is None:
             return []
-        newest = self._path(plugin)
-        files = [newest, *(newest.with_name(f"{newest.name}.{number + 1}") for number in range(self._keep))]
         lines: list[PluginLogLine] = []
-        for path in files:
+        for path in self._file(plugin).parts():
             if len(lines) >= count:
                 break
             if path.exists():
                 lines = _last_lines(path, count - len(lines)) + lines
         return lines
 
-    def _path(self, plugin: str) -> Path:
-        return self._directory / f"{plugin}.jsonl"
+    def _file(self, plugin: str) -> RotatedFile:
+        path = self._directory / f"{plugin}.jsonl"
+        return RotatedFile(path, max_bytes=self._max_bytes, keep=self._keep)
 
     def _tell(self, follower: _Follower, action: Callable[[], object]) -> None:
         try:
@@ -323,16 +300,6 @@ class PluginLog:
     def _drop(self, count: int) -> None:
         if self._dropped is not None:
             self._dropped(count)
-
-
-def _append_bytes(path: Path, data: bytes | bytearray) -> None:
-    if not data:
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "ab", buffering=0) as file:
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
 
 
 def _last_lines(path: Path, count: int) -> list[PluginLogLine]:

@@ -339,7 +339,7 @@ memory: {decay: {floor: 0.9}, dedupe: {threshold: auto}}
 agents: {reporter: {token_sha256: abababababababababababababababababababababababababababababababab,
   tools: {allow: ["a.*"]}, rate: 3, budget: 3, provide: {}, memory: {}}}
 peers: {lab: {address: "host:1", token: t}}
-telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
+telemetry: {otlp_endpoint: x}
 """,
     )
     named = {each.name for each in configuration.warnings}
@@ -348,7 +348,7 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "peers",
         "agents.reporter.budget", "agents.reporter.provide", "agents.reporter.memory",
-        "telemetry.call_log", "telemetry.otlp_endpoint",
+        "telemetry.otlp_endpoint",
     }  # fmt: skip
     for warning in configuration.warnings:
         assert warning.line > 1

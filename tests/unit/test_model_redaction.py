@@ -87,6 +87,12 @@ def test_known_secrets_are_masked_before_anything_else_even_across_the_cut() -> 
     assert seen.redacted
 
 
+def test_addresses_may_stay_for_who_decides_by_them() -> None:
+    text = json.dumps({"to": "ann@x.example", "password": "x", "note": "Bearer abcdef0123456789abcdef"})
+    seen = json.loads(Redaction(mail=False).excerpt(text).text)
+    assert seen == {"to": "ann@x.example", "password": "[redacted]", "note": "Bearer [redacted token]"}
+
+
 def test_what_betrays_nothing_stays_letter_by_letter() -> None:
     for value in (
         {

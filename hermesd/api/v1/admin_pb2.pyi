@@ -4,6 +4,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from hermesd.api.v1 import confirmation_pb2 as _confirmation_pb2
 from hermesd.api.v1 import agent_pb2 as _agent_pb2
 from hermesd.api.v1 import circuit_pb2 as _circuit_pb2
+from hermesd.api.v1 import call_pb2 as _call_pb2
 from hermesd.api.v1 import tool_pb2 as _tool_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

@@ -5,6 +5,7 @@ import warnings
 
 from hermesd.api.v1 import admin_pb2 as hermesd_dot_api_dot_v1_dot_admin__pb2
 from hermesd.api.v1 import agent_pb2 as hermesd_dot_api_dot_v1_dot_agent__pb2
+from hermesd.api.v1 import call_pb2 as hermesd_dot_api_dot_v1_dot_call__pb2
 from hermesd.api.v1 import circuit_pb2 as hermesd_dot_api_dot_v1_dot_circuit__pb2
 from hermesd.api.v1 import confirmation_pb2 as hermesd_dot_api_dot_v1_dot_confirmation__pb2
 
@@ -158,6 +159,26 @@ class AdminServiceStub:
                 '/hermesd.api.v1.AdminService/ResetCircuit',
                 request_serializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.FromString,
+                _registered_method=True)
+        self.ListCalls = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ListCalls',
+                request_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsResponse.FromString,
+                _registered_method=True)
+        self.GetCall = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/GetCall',
+                request_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallResponse.FromString,
+                _registered_method=True)
+        self.GetCallStats = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/GetCallStats',
+                request_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsResponse.FromString,
+                _registered_method=True)
+        self.ReplayCall = channel.unary_unary(
+                '/hermesd.api.v1.AdminService/ReplayCall',
+                request_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallResponse.FromString,
                 _registered_method=True)
 
 
@@ -338,6 +359,36 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListCalls(self, request, context):
+        """One page of the calls: those in flight, then those that ended, the last one first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCall(self, request, context):
+        """One call by its request id; of several that had the same id, the last. NOT_FOUND when there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCallStats(self, request, context):
+        """How calls went: durations, success by kind of failure, tools that are not used, tools that are mis-called.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayCall(self, request, context):
+        """Calls the tool of a recorded call again, as a new call. When the tool can change something, the first request
+        answers CONFIRMATION_REQUIRED with a token and runs nothing. FAILED_PRECONDITION when the record does not hold
+        the whole arguments and none are given.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -460,6 +511,26 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ResetCircuit,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.SerializeToString,
+            ),
+            'ListCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCalls,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsResponse.SerializeToString,
+            ),
+            'GetCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCall,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallResponse.SerializeToString,
+            ),
+            'GetCallStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCallStats,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsResponse.SerializeToString,
+            ),
+            'ReplayCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayCall,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1112,6 +1183,114 @@ class AdminService:
             '/hermesd.api.v1.AdminService/ResetCircuit',
             hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_circuit__pb2.ResetCircuitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ListCalls',
+            hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_call__pb2.ListCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/GetCall',
+            hermesd_dot_api_dot_v1_dot_call__pb2.GetCallRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_call__pb2.GetCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCallStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/GetCallStats',
+            hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_call__pb2.GetCallStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.AdminService/ReplayCall',
+            hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_call__pb2.ReplayCallResponse.FromString,
             options,
             channel_credentials,
             insecure,
