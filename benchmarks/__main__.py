@@ -10,13 +10,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import calls, neighbour, path, reload, start
+from benchmarks import calls, flood, neighbour, path, reload, start
 from benchmarks.figure import Figure, table
 from benchmarks.machine import machine
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "path": path.run,
     "calls": calls.run,
+    "flood": flood.run,
     "neighbour": neighbour.run,
     "reload": reload.run,
     "start": start.run,

@@ -64,6 +64,21 @@ def say_number_{index}(text: str, limit: int = 10) -> int:
     return f"from hermesd.plugin import tool\n{tools}"
 
 
+def flooded_tools(count: int, places: int) -> str:
+    """Code of one plugin with `count` tools that wait as many seconds as `text` says."""
+    tools = "".join(
+        f"""
+@tool(side_effects="none", idempotent=True, max_concurrency={places})
+async def wait_{index}(text: str) -> str:
+    '''Waits.'''
+    await asyncio.sleep(float(text))
+    return text
+"""
+        for index in range(count)
+    )
+    return f"import asyncio\nfrom hermesd.plugin import tool\n{tools}"
+
+
 def trust(home: Home, **isolation: str) -> None:
     """Trust these plugins whatever their folders hold, each in its place."""
     trusted = {name: {"follow": True, "isolation": where} for name, where in isolation.items()}

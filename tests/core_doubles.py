@@ -185,7 +185,14 @@ class Served:
         now = self.clock.now()
         entries = {
             name: Entry(
-                each.definition, plugin, "python", now, each.schema, instance, corrections=each.corrections
+                each.definition,
+                plugin,
+                "python",
+                now,
+                each.schema,
+                instance,
+                corrections=each.corrections,
+                returns=each.returns,
             )
             for name, each in parsed.items()
         }

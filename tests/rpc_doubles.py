@@ -25,6 +25,7 @@ from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc.ports import Emit
 from hermesd.rpc.server import Backend, Limits, RpcServer
 from hermesd.serving.confirmation import Confirmations
+from hermesd.serving.journal import Journal, JournalEvent
 
 SINCE = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "1" * 64
@@ -229,6 +230,39 @@ class Calls:
         return task is not None
 
 
+class Detached:
+    """Calls that go on; each is ended by its test through its journal."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.journals: dict[str, Journal] = {}
+
+    async def start(self, request: CallRequest) -> Result:
+        self.journals[request.request_id] = Journal()
+        return self.calls.result(request, Code.OK, detail={"detached": True})
+
+    async def watch(
+        self, request_id: str, caller: Caller, after_seq: int | None
+    ) -> AsyncIterator[JournalEvent]:
+        if request_id not in self.journals:
+            raise NotFoundError(f"there is no detached call {request_id!r}")
+        self.journals[request_id].check(after_seq)
+        return self.journals[request_id].read(request_id, after_seq)
+
+
+class Kept:
+    """Whole results by request id, four characters a page."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    async def page(self, caller: Caller, request_id: str, part: str, offset: int) -> tuple[str, int, int]:
+        if request_id not in self.texts:
+            raise NotFoundError(f"there is no output of a call {request_id!r}")
+        text = self.texts[request_id]
+        return text[offset : offset + 4], min(offset + 4, len(text)), len(text)
+
+
 @dataclass(frozen=True)
 class Value:
     key: str
@@ -375,6 +409,8 @@ class Daemon:
         self.events = History()
         self.confirmations = Confirmations(SystemClock())
         self.address = address
+        self.detached = Detached(self.calls)
+        self.outputs = Kept()
         admin = self.administration
         self.identities = Identities(SystemClock())
         backend = Backend(
@@ -388,6 +424,8 @@ class Daemon:
             confirmations=self.confirmations,
             identities=self.identities,
             agents=admin,
+            detached=self.detached,
+            outputs=self.outputs,
         )
         self.server = RpcServer(backend, addresses=[address], clock=SystemClock(), **options)
 

@@ -4,42 +4,45 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 
 from hermesd.api.v1 import (
-    admin_pb2,
     admin_pb2_grpc,
     agent_pb2,
     agent_pb2_grpc,
-    circuit_pb2,
-    confirmation_pb2,
+    output_pb2,
     tool_pb2,
     tool_pb2_grpc,
 )
 from hermesd.client.address import choose_address
-from hermesd.client.error import client_error, is_connection_trouble, was_never_sent
+from hermesd.client.administration import Administration
+from hermesd.client.error import (
+    BusyError,
+    ConnectionLostError,
+    UnreachableError,
+    client_error,
+    is_connection_trouble,
+    was_never_sent,
+)
 from hermesd.client.request import (
     ATTEMPTS,
     OPTIONS,
-    RELOAD_S,
     TIMEOUT_S,
-    add_agent_request,
+    WATCH_ATTEMPTS,
     backoff_s,
     call_request,
     call_timeout_s,
-    grant_request,
     token_metadata,
 )
 from hermesd.client.result import CallResult
 from hermesd.client.tls import Tls, check_private
 
 
-class Client:
+class Client(Administration):
     """A connection to a daemon; may be shared by threads.
 
     `address` is `unix:PATH` or `HOST:PORT`; without one HERMESD_ADDRESS, then the usual places. `token` says
@@ -68,7 +71,7 @@ class Client:
             else grpc.secure_channel(choice.address.target, tls.credentials(), options=OPTIONS)
         )
         self._tools: Any = tool_pb2_grpc.ToolServiceStub(self._channel)
-        self._admin: Any = admin_pb2_grpc.AdminServiceStub(self._channel)
+        self._admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self._agent: Any = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -98,13 +101,14 @@ class Client:
         idempotency_key: str = "",
         confirmation_token: str = "",
         metadata: Mapping[str, str] | None = None,
+        detach: bool = False,
     ) -> CallResult:
         """Call a tool. Its failure is a result; `raise_for_error()` makes it an error.
 
         Sent at most once: tried again only when no connection was made. With an `idempotency_key` it is sent
         again when the connection broke, as the same key brings the recorded answer and runs nothing.
         `timeout_ms` bounds the tool, `timeout_s` the RPC. `confirmation_token`: what CONFIRMATION_REQUIRED
-        gave for this very call.
+        gave for this very call. `detach`: answered at once; `watch_call` gives the result.
         """
         request = call_request(
             name,
@@ -115,6 +119,7 @@ class Client:
             idempotency_key=idempotency_key,
             confirmation_token=confirmation_token,
             metadata=metadata,
+            detach=detach,
         )
         deadline = call_timeout_s(timeout_ms, timeout_s, self._timeout_s)
         send = self._read if idempotency_key else self._write
@@ -168,26 +173,6 @@ class Client:
             if not token:
                 return
 
-    def plugins(self, *, state: str = "") -> Iterator[admin_pb2.Plugin]:
-        """All plugins, page by page."""
-        token = ""
-        while True:
-            page = self.list_plugins(page_size=1000, page_token=token, state=state)
-            yield from page.plugins
-            token = page.next_page_token
-            if not token:
-                return
-
-    def agents(self) -> Iterator[agent_pb2.Agent]:
-        """All agents, page by page."""
-        token = ""
-        while True:
-            page = self.list_agents(page_size=1000, page_token=token)
-            yield from page.agents
-            token = page.next_page_token
-            if not token:
-                return
-
     def list_tools(
         self,
         *,
@@ -225,157 +210,61 @@ class Client:
         )
         return answer
 
-    def get_status(self) -> admin_pb2.GetStatusResponse:
-        """What the daemon is and does now."""
-        answer: admin_pb2.GetStatusResponse = self._read(
-            self._admin.GetStatus, admin_pb2.GetStatusRequest(), self._timeout_s
-        )
-        return answer
+    def watch_call(
+        self, request_id: str, *, after_seq: int | None = None
+    ) -> Iterator[tool_pb2.WatchCallResponse]:
+        """A detached call's progress and log lines: `started` first, `result` last, also when it has ended.
 
-    def get_config(self) -> admin_pb2.GetConfigResponse:
-        """The effective configuration, secrets masked."""
-        answer: admin_pb2.GetConfigResponse = self._read(
-            self._admin.GetConfig, admin_pb2.GetConfigRequest(), self._timeout_s
-        )
-        return answer
+        MissingError when there is none with that id, or it has expired.
+        """
+        request = tool_pb2.WatchCallRequest(request_id=request_id, after_seq=after_seq)
+        return self._stream(self._tools.WatchCall, request, None)
 
-    def reload(
-        self,
-        name: str = "",
-        *,
-        dry_run: bool = False,
-        atomic: bool = False,
-        no_wait: bool = False,
-        if_revision: str = "",
-        timeout_s: float = RELOAD_S,
-    ) -> admin_pb2.ReloadResponse:
-        """Read configuration and plugins again; rejections are in the answer. RaceLostError: old revision."""
-        answer: admin_pb2.ReloadResponse = self._write(
-            self._admin.Reload,
-            admin_pb2.ReloadRequest(
-                name=name, dry_run=dry_run, atomic=atomic, no_wait=no_wait, if_revision=if_revision
-            ),
-            timeout_s,
-        )
-        return answer
+    def wait_for_call(self, request_id: str) -> CallResult:
+        """The result of a detached call, when it has ended. MissingError.
 
-    def drain(self) -> admin_pb2.DrainResponse:
-        """Take no new calls."""
-        answer: admin_pb2.DrainResponse = self._write(
-            self._admin.Drain, admin_pb2.DrainRequest(), self._timeout_s
-        )
-        return answer
+        A connection that breaks meanwhile is made anew; a daemon that restarts says what became of the call.
+        """
+        attempt = 0
+        result: CallResult | None = None
+        while True:
+            try:
+                for event in self.watch_call(request_id):
+                    attempt = 0
+                    if event.HasField("result"):
+                        result = CallResult(tool_pb2.CallToolResponse(result=event.result))
+            except (UnreachableError, ConnectionLostError, BusyError):
+                attempt += 1
+                if attempt == WATCH_ATTEMPTS:
+                    raise
+            if result is not None:
+                return result
+            self._pause(attempt)
 
-    def resume(self) -> admin_pb2.ResumeResponse:
-        """Take calls again."""
-        answer: admin_pb2.ResumeResponse = self._write(
-            self._admin.Resume, admin_pb2.ResumeRequest(), self._timeout_s
-        )
-        return answer
+    def read_call_output(
+        self, request_id: str, *, offset: int = 0, part: str = ""
+    ) -> output_pb2.ReadCallOutputResponse:
+        """One page of a result that was cut; `call_output` goes through all pages.
 
-    def shutdown(self) -> admin_pb2.ShutdownResponse:
-        """End the daemon; answers at once."""
-        answer: admin_pb2.ShutdownResponse = self._write(
-            self._admin.Shutdown, admin_pb2.ShutdownRequest(), self._timeout_s
-        )
-        return answer
-
-    def dump_state(self) -> admin_pb2.DumpStateResponse:
-        """Everything that helps to find a fault."""
-        answer: admin_pb2.DumpStateResponse = self._read(
-            self._admin.DumpState, admin_pb2.DumpStateRequest(), self._timeout_s
-        )
-        return answer
-
-    def list_plugins(
-        self, *, page_size: int = 0, page_token: str = "", state: str = ""
-    ) -> admin_pb2.ListPluginsResponse:
-        """One page of the plugins; `plugins` goes through all pages."""
-        answer: admin_pb2.ListPluginsResponse = self._read(
-            self._admin.ListPlugins,
-            admin_pb2.ListPluginsRequest(page_size=page_size, page_token=page_token, state=state),
+        `part`: data or content. MissingError when there is none, or it has expired.
+        """
+        answer: output_pb2.ReadCallOutputResponse = self._read(
+            self._tools.ReadCallOutput,
+            output_pb2.ReadCallOutputRequest(request_id=request_id, offset=offset, part=part),
             self._timeout_s,
         )
         return answer
 
-    def get_plugin(self, name: str) -> admin_pb2.GetPluginResponse:
-        """One plugin. MissingError when there is none."""
-        answer: admin_pb2.GetPluginResponse = self._read(
-            self._admin.GetPlugin, admin_pb2.GetPluginRequest(name=name), self._timeout_s
-        )
-        return answer
-
-    def list_plugin_history(
-        self, name: str, *, page_size: int = 0, page_token: str = ""
-    ) -> admin_pb2.ListPluginHistoryResponse:
-        """Contents that were served, newest first."""
-        answer: admin_pb2.ListPluginHistoryResponse = self._read(
-            self._admin.ListPluginHistory,
-            admin_pb2.ListPluginHistoryRequest(name=name, page_size=page_size, page_token=page_token),
-            self._timeout_s,
-        )
-        return answer
-
-    def set_plugin(self, name: str, *, enabled: bool) -> admin_pb2.SetPluginResponse:
-        """Enable or disable a plugin."""
-        answer: admin_pb2.SetPluginResponse = self._write(
-            self._admin.SetPlugin, admin_pb2.SetPluginRequest(name=name, enabled=enabled), self._timeout_s
-        )
-        return answer
-
-    def trust_plugin(
-        self, name: str, *, digest: str = "", isolation: str = "", follow: bool = False
-    ) -> admin_pb2.TrustPluginResponse:
-        """Pin a plugin's content as trusted."""
-        answer: admin_pb2.TrustPluginResponse = self._write(
-            self._admin.TrustPlugin,
-            admin_pb2.TrustPluginRequest(
-                name=name, digest=digest, isolation=isolation, follow=follow, action="trust"
-            ),
-            self._timeout_s,
-        )
-        return answer
-
-    def untrust_plugin(self, name: str) -> admin_pb2.TrustPluginResponse:
-        """Take trust back."""
-        answer: admin_pb2.TrustPluginResponse = self._write(
-            self._admin.TrustPlugin,
-            admin_pb2.TrustPluginRequest(name=name, action="untrust"),
-            self._timeout_s,
-        )
-        return answer
-
-    def grant_plugin(self, name: str, permissions: Mapping[str, Any]) -> admin_pb2.GrantPluginResponse:
-        """Grant permissions, in the shape of a manifest's."""
-        answer: admin_pb2.GrantPluginResponse = self._write(
-            self._admin.GrantPlugin, grant_request(name, permissions, "grant"), self._timeout_s
-        )
-        return answer
-
-    def revoke_plugin(
-        self, name: str, permissions: Mapping[str, Any] | None = None
-    ) -> admin_pb2.GrantPluginResponse:
-        """Take permissions back; None: all of them."""
-        answer: admin_pb2.GrantPluginResponse = self._write(
-            self._admin.GrantPlugin, grant_request(name, permissions or {}, "revoke"), self._timeout_s
-        )
-        return answer
-
-    def rollback_plugin(self, name: str, *, digest: str = "") -> admin_pb2.RollbackPluginResponse:
-        """Serve an earlier content again."""
-        answer: admin_pb2.RollbackPluginResponse = self._write(
-            self._admin.RollbackPlugin,
-            admin_pb2.RollbackPluginRequest(name=name, digest=digest),
-            self._timeout_s,
-        )
-        return answer
-
-    def set_tool(self, name: str, *, enabled: bool) -> admin_pb2.SetToolResponse:
-        """Enable or disable one tool."""
-        answer: admin_pb2.SetToolResponse = self._write(
-            self._admin.SetTool, admin_pb2.SetToolRequest(name=name, enabled=enabled), self._timeout_s
-        )
-        return answer
+    def call_output(self, request_id: str, *, part: str = "") -> str:
+        """The whole JSON text of a result that was cut, or of a detached call. MissingError."""
+        pages = []
+        offset = 0
+        while True:
+            page = self.read_call_output(request_id, offset=offset, part=part)
+            pages.append(page.data)
+            offset = page.next_offset
+            if offset >= page.total:
+                return "".join(pages)
 
     def who_am_i(self) -> agent_pb2.WhoAmIResponse:
         """Who the daemon takes this client for, and what that may do."""
@@ -384,118 +273,9 @@ class Client:
         )
         return answer
 
-    def list_agents(self, *, page_size: int = 0, page_token: str = "") -> agent_pb2.ListAgentsResponse:
-        """One page of the agents; `agents` goes through all pages."""
-        answer: agent_pb2.ListAgentsResponse = self._read(
-            self._admin.ListAgents,
-            agent_pb2.ListAgentsRequest(page_size=page_size, page_token=page_token),
-            self._timeout_s,
-        )
-        return answer
-
-    def add_agent(
-        self,
-        name: str,
-        *,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        roles: Sequence[str] = (),
-        ceiling: str = "",
-        self_confirm: bool = False,
-        expires: datetime | None = None,
-    ) -> agent_pb2.AddAgentResponse:
-        """Make an agent; its token is in the answer and nowhere else. `expires` is aware."""
-        request = add_agent_request(
-            name,
-            allow=allow,
-            deny=deny,
-            roles=roles,
-            ceiling=ceiling,
-            self_confirm=self_confirm,
-            expires=expires,
-        )
-        answer: agent_pb2.AddAgentResponse = self._write(self._admin.AddAgent, request, self._timeout_s)
-        return answer
-
-    def rotate_agent(self, name: str) -> agent_pb2.RotateAgentResponse:
-        """Give an agent a new token; the old one is refused from now on."""
-        answer: agent_pb2.RotateAgentResponse = self._write(
-            self._admin.RotateAgent, agent_pb2.RotateAgentRequest(name=name), self._timeout_s
-        )
-        return answer
-
-    def revoke_agent(self, name: str) -> agent_pb2.RevokeAgentResponse:
-        """Remove an agent; what it has open ends."""
-        answer: agent_pb2.RevokeAgentResponse = self._write(
-            self._admin.RevokeAgent, agent_pb2.RevokeAgentRequest(name=name), self._timeout_s
-        )
-        return answer
-
-    def list_confirmations(
-        self, *, page_size: int = 0, page_token: str = "", state: str = ""
-    ) -> confirmation_pb2.ListConfirmationsResponse:
-        """One page of the calls that wait for somebody's agreement or have it, the oldest first."""
-        answer: confirmation_pb2.ListConfirmationsResponse = self._read(
-            self._admin.ListConfirmations,
-            confirmation_pb2.ListConfirmationsRequest(
-                page_size=page_size, page_token=page_token, state=state
-            ),
-            self._timeout_s,
-        )
-        return answer
-
-    def approve_confirmation(
-        self, confirmation: str, *, reason: str = ""
-    ) -> confirmation_pb2.ResolveConfirmationResponse:
-        """Let a call run that waits for the operator; its id, or its token. MissingError: there is none."""
-        answer: confirmation_pb2.ResolveConfirmationResponse = self._write(
-            self._admin.ResolveConfirmation,
-            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="approve", reason=reason),
-            self._timeout_s,
-        )
-        return answer
-
-    def deny_confirmation(
-        self, confirmation: str, *, reason: str = ""
-    ) -> confirmation_pb2.ResolveConfirmationResponse:
-        """Refuse a call that waits; its caller is told `reason`. MissingError: there is none."""
-        answer: confirmation_pb2.ResolveConfirmationResponse = self._write(
-            self._admin.ResolveConfirmation,
-            confirmation_pb2.ResolveConfirmationRequest(id=confirmation, action="deny", reason=reason),
-            self._timeout_s,
-        )
-        return answer
-
-    def reset_circuit(self, name: str) -> circuit_pb2.ResetCircuitResponse:
-        """Let a tool be called at once that is held back because it could not be reached."""
-        answer: circuit_pb2.ResetCircuitResponse = self._write(
-            self._admin.ResetCircuit, circuit_pb2.ResetCircuitRequest(name=name), self._timeout_s
-        )
-        return answer
-
     def watch_tools(self, *, after_seq: int | None = None) -> Iterator[tool_pb2.WatchToolsResponse]:
         """Changes of the catalogue; the first is `started`. WatchLostError: read again, then watch again."""
         return self._stream(self._tools.WatchTools, tool_pb2.WatchToolsRequest(after_seq=after_seq), None)
-
-    def watch_events(
-        self, *, after_seq: int | None = None, recent: int | None = None, follow: bool = True
-    ) -> Iterator[admin_pb2.WatchEventsResponse]:
-        """The daemon's events; the first is `started`."""
-        return self._stream(
-            self._admin.WatchEvents,
-            admin_pb2.WatchEventsRequest(after_seq=after_seq, recent=recent, no_follow=not follow),
-            None,
-        )
-
-    def read_plugin_log(
-        self, name: str, *, lines: int | None = None, follow: bool = False
-    ) -> Iterator[admin_pb2.ReadPluginLogResponse]:
-        """The last lines that a plugin logged, then those to come."""
-        return self._stream(
-            self._admin.ReadPluginLog,
-            admin_pb2.ReadPluginLogRequest(name=name, lines=lines, follow=follow),
-            None,
-        )
 
     def _read(self, rpc: Callable[..., Any], request: object, timeout_s: float) -> Any:
         """What changes nothing, or nothing more, may be sent again whenever the connection was at fault."""
@@ -504,6 +284,9 @@ class Client:
     def _write(self, rpc: Callable[..., Any], request: object, timeout_s: float) -> Any:
         """What may have an effect is sent once."""
         return self._send(rpc, request, timeout_s, was_never_sent)
+
+    def _pause(self, attempt: int) -> None:
+        time.sleep(backoff_s(min(attempt, 5)))
 
     def _send(
         self,
@@ -520,7 +303,7 @@ class Client:
                 attempt += 1
                 if attempt == ATTEMPTS or not is_safe(error):
                     raise client_error(error, self._tried) from None
-            time.sleep(backoff_s(attempt))
+            self._pause(attempt)
 
     def _stream(self, rpc: Callable[..., Any], request: object, timeout_s: float | None) -> Iterator[Any]:
         call = rpc(request, timeout=timeout_s, metadata=self._metadata)

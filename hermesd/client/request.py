@@ -18,6 +18,8 @@ CALL_MARGIN_S = 5.0
 #: A reload waits for preparations and drains, each of which is bounded by the daemon.
 RELOAD_S = 120.0
 ATTEMPTS = 3
+#: While a daemon restarts: about half a minute.
+WATCH_ATTEMPTS = 20
 BACKOFF_S = 0.1
 
 OPTIONS: tuple[tuple[str, int], ...] = (
@@ -49,6 +51,7 @@ def call_request(
     idempotency_key: str = "",
     confirmation_token: str = "",
     metadata: Mapping[str, str] | None = None,
+    detach: bool = False,
 ) -> tool_pb2.CallToolRequest:
     """A call. `arguments` are Python values, or JSON text that is passed on as it is."""
     return tool_pb2.CallToolRequest(
@@ -60,6 +63,7 @@ def call_request(
         idempotency_key=idempotency_key,
         confirmation_token=confirmation_token,
         metadata=dict(metadata or {}),
+        detach=detach,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from hermesd.api.v1 import tool_pb2
+from hermesd.api.v1 import output_pb2, tool_pb2
 from hermesd.client.error import ToolFailedError
 
 
@@ -91,12 +92,23 @@ class CallResult:
 
     @property
     def truncated(self) -> bool:
+        """The data or a text of the content was cut; the client's `call_output(request_id)` has the whole."""
         return self._result.truncated
 
     @property
     def confirmation_token(self) -> str:
         """What the same call has to show, where this one needs agreement first; "" otherwise."""
         return str(self.detail.get("confirmation_token", ""))
+
+    @property
+    def content(self) -> Sequence[output_pb2.ContentPart]:
+        """What the tool shows beside its data: texts, images, links."""
+        return self._result.content
+
+    @property
+    def detached(self) -> bool:
+        """The call goes on; `watch_call(request_id)` of the client gives its result."""
+        return self.detail.get("detached") is True
 
     def raise_for_error(self) -> Self:
         """Itself when ok; ToolFailedError otherwise."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 
 from hermesd.config.key import Key
-from hermesd.config.kind import AgentsAddress, Choice, FilePath, Flag, ListOf, Matching, Moment, Text
+from hermesd.config.kind import (
+    AgentsAddress,
+    Choice,
+    FilePath,
+    Flag,
+    ListOf,
+    Matching,
+    Moment,
+    Number,
+    Rate,
+    Text,
+)
 from hermesd.model.name import agent_name_fault
 
 ROLES = ListOf(Text("role"))
@@ -82,6 +93,21 @@ AGENTS = (
         "write",
     ),
     Key("agents.*.self_confirm", Flag(), "live", "Whether it may confirm its own calls.", False),
+    Key(
+        "agents.*.max_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Its calls that run at once.",
+        shown="`defaults.agent_concurrency`",
+    ),
+    Key(
+        "agents.*.rate",
+        Rate(),
+        "live",
+        "How many calls it may begin: `calls` at once after a rest, and `calls` every `per_s` seconds (1 "
+        "when not said) in the long run.",
+        shown="no limit",
+    ),
     Key(
         "agents.*.expires",
         Moment(),

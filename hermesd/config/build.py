@@ -15,6 +15,7 @@ from hermesd.config.configuration import (
     DescriptionChars,
     Limits,
     Plugins,
+    ResultLimits,
     Retry,
     Server,
     Telemetry,
@@ -27,6 +28,7 @@ from hermesd.config.kind import AgentsAddress, KeyFault
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions, build_permissions
 from hermesd.errors import Rejection
+from hermesd.model.rate import Bound, read_rate
 
 Tree = Mapping[str, Any]
 
@@ -135,7 +137,8 @@ def _server(tree: Tree) -> Server:
 
 
 def _agent(tree: Tree) -> AgentEntry:
-    return AgentEntry(**_own(AgentEntry, tree) | {"tools": ToolRights(**tree["tools"])})
+    bound = _bound(tree)
+    return AgentEntry(**_own(AgentEntry, tree) | {"tools": ToolRights(**tree["tools"]), "rate": bound.rate})
 
 
 def _plugins(tree: Tree) -> Plugins:
@@ -144,6 +147,7 @@ def _plugins(tree: Tree) -> Plugins:
     values["untrusted"] = {
         name: _trust(UntrustedEntry, entry) for name, entry in tree.get("untrusted", {}).items()
     }
+    values["limits"] = {name: _bound(entry) for name, entry in tree["limits"].items()}
     values["settings"] = {name: entry or {} for name, entry in tree["settings"].items()}
     return Plugins(**values)
 
@@ -155,10 +159,16 @@ def _trust(kind: type[Any], entry: Tree) -> Any:
     return kind(**given | {"grant": permissions})
 
 
+def _bound(entry: Tree) -> Bound:
+    rate = entry["rate"]
+    return Bound(entry["max_concurrency"], None if rate is None else read_rate(rate))
+
+
 def _defaults(tree: Tree) -> Defaults:
     values = _own(Defaults, tree)
     values["description_chars"] = DescriptionChars(**tree["description_chars"])
     values["retry"] = Retry(**tree["retry"])
     values["circuit_breaker"] = CircuitBreaker(**tree["circuit_breaker"])
+    values["result"] = ResultLimits(**tree["result"])
     values["timeouts_ms"] = {name: value for name, value in tree["timeouts_ms"].items() if value is not None}
     return Defaults(**values)

@@ -12,6 +12,7 @@ from hermesd.config.fault import Place
 from hermesd.config.origin import Origins
 from hermesd.config.permission import Permissions
 from hermesd.errors import Rejection
+from hermesd.model.rate import Bound, RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Plugins:
     trusted: Mapping[str, TrustEntry] = field(default_factory=dict)
     untrusted: Mapping[str, UntrustedEntry] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    limits: Mapping[str, Bound] = field(default_factory=dict)
     prepare_timeout_s: float = 30
     close_timeout_s: float = 5
     commit_window_s: float = 2
@@ -122,18 +124,44 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultLimits:
+    """How much of a result its caller sees: above `max_tokens` the first and the last.
+
+    `keep_s`: how long the whole can be read; `keep_mb`: how many MiB all of them may take.
+    """
+
+    max_tokens: int = 2000
+    head_tokens: int = 500
+    tail_tokens: int = 500
+    keep_s: float = 86_400
+    keep_mb: int = 256
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Tokens of the head and the tail; where both are more than the most, as much of each as fits."""
+        asked = self.head_tokens + self.tail_tokens
+        if asked <= self.max_tokens:
+            return self.head_tokens, self.tail_tokens
+        head = self.head_tokens * self.max_tokens // asked
+        return head, self.max_tokens - head
+
+
+@dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for a tool that says nothing itself. `timeouts_ms` is keyed by source and timeout class."""
 
     timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     max_timeout_ms: int = 300_000
     max_concurrency: int = 16
+    plugin_concurrency: int = 64
+    agent_concurrency: int = 64
     queue_ms: int = 1000
     idempotency_window_s: float = 86_400.0
     confirmation_ttl_s: float = 600
     description_chars: DescriptionChars = field(default_factory=DescriptionChars)
     retry: Retry = field(default_factory=Retry)
     circuit_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    result: ResultLimits = field(default_factory=ResultLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +181,8 @@ class AgentEntry:
     tools: ToolRights = field(default_factory=ToolRights)
     ceiling: Literal["none", "read", "write", "destructive"] = "write"
     self_confirm: bool = False
+    max_concurrency: int | None = None
+    rate: RateLimit | None = None
     expires: str | None = None
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from hermesd.config.interpolation import Expanded
 from hermesd.config.permission import permission_faults
 from hermesd.config.scalar import AmbiguousScalar, resolve
+from hermesd.model.rate import rate_fault
 
 PathParts = tuple[str | int, ...]
 
@@ -310,6 +311,25 @@ class Grant:
                 inner = inner.into(part)
             inner.wrong(problem, remedy)
         return None if faults else raw
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many calls may begin in a span of time, as a tool's `rate_limit` says it; a number: in a second."""
+
+    label: str = "number of calls a second, or mapping such as {calls: 10, per_s: 1}"
+
+    def read(self, value: object, at: At) -> object:
+        raw = settled(value)
+        if isinstance(raw, int) and not isinstance(raw, bool):
+            raw = {"calls": raw}
+        if not isinstance(raw, Mapping):
+            at.expected(self.label, value)
+            return None
+        if (fault := rate_fault(raw)) is not None:
+            at.wrong(fault, f"write a {self.label}")
+            return None
+        return {"calls": raw["calls"], "per_s": raw.get("per_s", 1)}
 
 
 @dataclass(frozen=True, slots=True)

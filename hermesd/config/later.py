@@ -68,18 +68,6 @@ _UNTRUSTED = (
     ),
 )
 
-_DISPATCH = (
-    *_rows(
-        "cutting results to a number of tokens",
-        {
-            "defaults.result": (None, ""),
-            "defaults.result.max_tokens": (POSITIVE, "2000"),
-            "defaults.result.head_tokens": (WHOLE, "500"),
-            "defaults.result.tail_tokens": (WHOLE, "500"),
-        },
-    ),
-)
-
 _STORE = _rows("the encrypted store", {"store": (None, ""), "store.key": (TEXT, "")}, secret=("store.key",))
 _TOOLS = (
     Key(
@@ -245,7 +233,6 @@ _AGENTS = (
             "agents.*.provide.visible_to": (NAMES, "[]"),
         },
     ),
-    *_rows("rates of agents", {"agents.*.rate": (Anything(), "")}),
     *_rows("budgets of agents", {"agents.*.budget": (Anything(), "")}),
 )
 
@@ -279,7 +266,6 @@ _TELEMETRY = (
 
 LATER: tuple[Key, ...] = (
     *_UNTRUSTED,
-    *_DISPATCH,
     *_STORE,
     *_TOOLS,
     *_servers("mcp_servers", "MCP servers, by name."),

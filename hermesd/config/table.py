@@ -16,6 +16,7 @@ from hermesd.config.kind import (
     LoopbackAddress,
     Number,
     Open,
+    Rate,
     Text,
     UnixAddress,
 )
@@ -26,6 +27,7 @@ from hermesd.model.name import plugin_name_fault
 SECONDS = Number(minimum=0, maximum=86_400)
 SOME_SECONDS = Number(minimum=0.05, maximum=86_400)
 MILLISECONDS = Number(minimum=0, maximum=86_400_000, whole=True)
+TOKENS = Number(minimum=0, maximum=10_000_000, whole=True)
 SOME_MILLISECONDS = Number(minimum=1, maximum=86_400_000, whole=True)
 
 
@@ -173,6 +175,25 @@ _PLUGINS = (
         "live",
         "One plugin's settings, checked against its manifest's `settings` schema.",
         name_fault=plugin_name_fault,
+    ),
+    Key("plugins.limits", None, "live", "How much of the daemon a plugin may take, by name."),
+    Key("plugins.limits.*", None, "live", "One plugin's limits.", name_fault=plugin_name_fault),
+    Key(
+        "plugins.limits.*.max_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of the plugin's tools that run at once.",
+        None,
+        shown="`defaults.plugin_concurrency`, or what one of its tools says where that is more",
+    ),
+    Key(
+        "plugins.limits.*.rate",
+        Rate(),
+        "live",
+        "How many calls of the plugin's tools may begin: `calls` at once after a rest, and `calls` every "
+        "`per_s` seconds (1 when not said) in the long run.",
+        None,
+        shown="no limit",
     ),
     Key(
         "plugins.prepare_timeout_s",
@@ -381,6 +402,21 @@ _DEFAULTS = (
         16,
     ),
     Key(
+        "defaults.plugin_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of one plugin's tools that run at once.",
+        64,
+    ),
+    Key(
+        "defaults.agent_concurrency",
+        Number(1, 10_000, whole=True),
+        "live",
+        "Calls of one agent that run at once. What tools call on its behalf, and the operator's calls, are "
+        "not counted.",
+        64,
+    ),
+    Key(
         "defaults.queue_ms",
         MILLISECONDS,
         "live",
@@ -418,6 +454,39 @@ _DEFAULTS = (
     ),
     *_RETRY,
     *_CIRCUIT,
+    Key("defaults.result", None, "live", "How much of a result its caller sees at once, and what is kept."),
+    Key(
+        "defaults.result.max_tokens",
+        Number(1, 10_000_000, whole=True),
+        "live",
+        "A result of more tokens is cut to its first and its last ones; what is left is JSON, and markers "
+        "say how much is missing. Data and texts of the content are counted apart.",
+        2000,
+    ),
+    Key(
+        "defaults.result.head_tokens",
+        TOKENS,
+        "live",
+        "How many of the first are left. Where head and tail together are more than `max_tokens`, both are "
+        "lowered in proportion.",
+        500,
+    ),
+    Key("defaults.result.tail_tokens", TOKENS, "live", "How many of the last are left.", 500),
+    Key(
+        "defaults.result.keep_s",
+        Number(1, 31_536_000),
+        "live",
+        "How long the whole of a result that was cut, and that of a detached call, can be read by its "
+        "owner, in seconds.",
+        86_400,
+    ),
+    Key(
+        "defaults.result.keep_mb",
+        Number(1, 1_048_576, whole=True),
+        "live",
+        "How much disk all of them may take together, in MiB; the oldest make room.",
+        256,
+    ),
 )
 
 _REST = (

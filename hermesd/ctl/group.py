@@ -22,6 +22,7 @@ ctl = CtlGroup(
         "stop": Lazy("hermesd.ctl.lifecycle:stop", "Drain and end the daemon."),
         "events": Lazy("hermesd.ctl.events:events", "Show what happened, and what happens."),
         "tools": Lazy("hermesd.ctl.tools:tools", "List, show, call, enable and disable tools."),
+        "calls": Lazy("hermesd.ctl.calls:calls", "Watch, cancel and read calls."),
         "plugins": Lazy("hermesd.ctl.plugins:plugins", "List, trust and manage plugins."),
         "confirmations": Lazy(
             "hermesd.ctl.confirmations:confirmations", "List, approve and deny calls that need agreement."

@@ -117,7 +117,11 @@ def _show_facts(screen: Screen, answer: admin_pb2.GetStatusResponse, now: dateti
         _fact(screen, "reload", f"{answer.reload.last_result}, {since(answer.reload.at, now)}")
     _fact(screen, "generation", f"{answer.generation}, revision {short_digest(answer.revision)}")
     _fact(screen, "tools", _counts(answer.tools) or "none")
-    _fact(screen, "calls", f"{answer.calls.inflight} in flight, {answer.calls.total} in all")
+    waiting = f", {answer.calls.waiting} of them waiting" if answer.calls.waiting else ""
+    _fact(screen, "calls", f"{answer.calls.inflight} in flight{waiting}, {answer.calls.total} in all")
+    for each in answer.crowded:
+        behind = f", {each.waiting} waiting" if each.waiting else ""
+        _fact(screen, "full", f"{each.scope} {each.name}: {each.running} of {each.places} run{behind}")
 
 
 def _git(answer: admin_pb2.GetStatusResponse) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from hermesd.api.v1 import tool_pb2
+from hermesd.client.error import MissingError
 from hermesd.ctl.arguments import arguments_json
 from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
@@ -40,6 +41,7 @@ class Options(TypedDict):
     timeout_s: float | None
     idempotency_key: str
     confirmation_token: str
+    request_id: str
 
 
 @click.command(
@@ -53,6 +55,7 @@ Arguments:  --args '{"id": 7}'   a JSON object
             key=value            a text; key:=JSON anything else
 
 NAME may also be the name that `tools list --format` gave the tool for a model.
+A result that is too long for a model is printed as far as a model would see it, unless --full is given.
 On failure the code, every fault of the arguments and the remedy go to stderr, and the exit status is 1
 (4 not allowed, 5 a confirmation is required).""",
     short_help="Call a tool and print its data.",
@@ -72,6 +75,13 @@ On failure the code, every fault of the arguments and the remedy go to stderr, a
     "--confirm", default="", metavar="TOKEN", help="Token of the confirmation that a call asked for."
 )
 @click.option("--stream", is_flag=True, help="Show log lines on the way and, on a terminal, progress.")
+@click.option("--full", is_flag=True, help="Print all of a result that was cut.")
+@click.option(
+    "--detach", is_flag=True, help="Print the call's id at once and let it go on; see `calls watch`."
+)
+@click.option(
+    "--request-id", default="", metavar="ID", help="Name of the call; default: the daemon makes one."
+)
 @click.pass_context
 def call(
     ctx: click.Context,
@@ -84,7 +94,14 @@ def call(
     idempotency_key: str,
     confirm: str,
     stream: bool,
+    full: bool,
+    detach: bool,
+    request_id: str,
 ) -> ExitStatus:
+    if stream and detach:
+        raise click.UsageError(
+            "--stream and --detach exclude each other: `calls watch` shows a detached call"
+        )
     arguments = arguments_json(args, words, sys.stdin)
     options: Options = {
         "session_id": session,
@@ -93,20 +110,46 @@ def call(
         "timeout_s": LONGEST_CALL_S if timeout_ms is None else None,
         "idempotency_key": idempotency_key,
         "confirmation_token": confirm,
+        "request_id": request_id,
     }
     with connect(ctx) as (daemon, screen):
         if "." not in name:
             name = _own_name(daemon, name)
         if stream:
-            result = _streamed(screen, daemon.stream_call_tool(name, arguments, **options))
+            result = followed(screen, daemon.stream_call_tool(name, arguments, **options))
+            _complete(daemon, result, full)
         else:
-            answer = daemon.call_tool(name, arguments, **options).response
+            answer = daemon.call_tool(name, arguments, detach=detach, **options).response
             result = answer.result
+            _complete(daemon, result, full)
             if screen.as_json:
                 screen.document(message_json(answer))
     if not screen.as_json:
-        show_result(screen, result)
+        if detach and result.code == "OK" and json.loads(result.detail_json).get("detached"):
+            screen.line(result.request_id)
+        else:
+            show_result(screen, result)
+    return status_of(result)
+
+
+def status_of(result: tool_pb2.Result) -> ExitStatus:
+    """0, or why not."""
     return _STATUS.get(result.code, ExitStatus.FAILED)
+
+
+def _complete(daemon: Client, result: tool_pb2.Result, full: bool) -> None:
+    """Put what was cut back, as far as it was kept."""
+    if not full or not result.truncated:
+        return
+    try:
+        data = daemon.call_output(result.request_id)
+        content = daemon.call_output(result.request_id, part="content") if result.content else "[]"
+    except MissingError:
+        return
+    result.data_json = data
+    for part, whole in zip(result.content, json.loads(content), strict=True):
+        part.text = whole.get("text", "")
+    result.truncated = False
 
 
 def _own_name(daemon: Client, given: str) -> str:
@@ -118,12 +161,29 @@ def _own_name(daemon: Client, given: str) -> str:
 def show_result(screen: Screen, result: tool_pb2.Result) -> None:
     """Data on stdout when the tool answered; otherwise what was wrong and what to do, on stderr."""
     if result.code == "OK":
-        show_data(screen, result.data_json)
+        if result.data_json != "null" or not result.content:
+            show_data(screen, result.data_json)
+            for text in content_lines(result):
+                screen.note(text)
+        else:
+            for text in content_lines(result):
+                screen.line(text)
         if result.truncated:
-            screen.note("the data was cut: it is larger than this build hands out")
+            screen.note(f"the result was cut; all of it: hermesd ctl calls output {result.request_id}")
         return
     for text in failure_lines(result):
         screen.note(text)
+
+
+def content_lines(result: tool_pb2.Result) -> Iterable[str]:
+    """What the tool shows, as far as lines can show it."""
+    for part in result.content:
+        if part.type == "text":
+            yield from part.text.splitlines()
+        elif part.type == "image":
+            yield f"[{part.mime_type}, {len(part.data)} bytes]"
+        else:
+            yield f"[{part.title or part.name}: {part.uri}]"
 
 
 def show_data(screen: Screen, data_json: str) -> None:
@@ -158,7 +218,10 @@ def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     yield f"  request_id: {result.request_id}"
 
 
-def _streamed(screen: Screen, events: Iterable[tool_pb2.StreamCallToolResponse]) -> tool_pb2.Result:
+def followed(
+    screen: Screen, events: Iterable[tool_pb2.StreamCallToolResponse | tool_pb2.WatchCallResponse]
+) -> tool_pb2.Result:
+    """Show what a call says, and return its result."""
     result = tool_pb2.Result()
     for event in events:
         if screen.as_json:

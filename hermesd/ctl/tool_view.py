@@ -110,6 +110,11 @@ def show_definition(screen: Screen, tool: tool_pb2.Tool) -> None:
         screen.line(f"returns          {tool.returns_json}")
 
 
+def _rate(tool: tool_pb2.Tool) -> str:
+    rate = tool.rate_limit
+    return f"{rate.calls} calls every {rate.per_s:g} s" if tool.HasField("rate_limit") else ""
+
+
 def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
     traits = [word for word in ("idempotent", "retryable") if getattr(tool, word)]
     return [
@@ -124,6 +129,7 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("retry", tool.retry_json),
         ("circuit breaker", tool.circuit_breaker_json),
         ("fallback", tool.fallback_json),
+        ("rate", _rate(tool)),
         ("depends on", ", ".join(tool.depends_on)),
         ("for roles", ", ".join(tool.roles)),
         ("tags", ", ".join(tool.tags)),

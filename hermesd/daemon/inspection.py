@@ -24,6 +24,7 @@ from hermesd.model.status import PluginStatus
 from hermesd.reload.reloader import Reloader
 from hermesd.serving.circuit import Circuits
 from hermesd.serving.confirmation import Confirmations
+from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
 from hermesd.serving.registry import Registry
 from hermesd.store.grants import Grants, GrantStore
@@ -47,6 +48,7 @@ class Inspection:
         reloader: Reloader,
         registry: Registry,
         flights: Flights,
+        dispatcher: Dispatcher,
         calls: CallListener,
         confirmations: Confirmations,
         circuits: Circuits,
@@ -68,6 +70,7 @@ class Inspection:
         self._reloader = reloader
         self._registry = registry
         self._flights = flights
+        self._dispatcher = dispatcher
         self._calls = calls
         self._confirmations = confirmations
         self._circuits = circuits
@@ -132,7 +135,12 @@ class Inspection:
             },
             "tools": dict(states),
             "plugins": plugins,
-            "calls": {"inflight": len(self._flights), "total": self._calls.total},
+            "calls": {
+                "inflight": len(self._flights),
+                "total": self._calls.total,
+                "waiting": self._dispatcher.waiting(),
+            },
+            "crowded": [asdict(each) for each in self._dispatcher.crowded()],
             "processes": [asdict(each) for each in figures],
             "warnings": self._warnings(plugins),
             "threads": dict(Counter(_thread_group(each.name) for each in threading.enumerate())),

@@ -25,10 +25,10 @@ from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
-from hermesd.daemon.listener import CallListener, ReloadListener, call_policy
+from hermesd.daemon.listener import MIB, CallListener, ReloadListener, call_policy
 from hermesd.daemon.source_watch import SourceWatch
 from hermesd.daemon.storage import Storage
-from hermesd.errors import HermesdError, Rejection
+from hermesd.errors import HermesdError, Rejection, StoreError
 from hermesd.model.call import Code
 from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
@@ -42,12 +42,15 @@ from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
 from hermesd.serving.circuit import Circuits
+from hermesd.serving.detached import DetachedCalls
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Cut, Flights
+from hermesd.serving.output import Outputs
 from hermesd.serving.registry import Registry
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore
 from hermesd.store.layout import DataDir
+from hermesd.store.output import OutputStore
 from hermesd.store.served import ServedStore
 from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
@@ -112,8 +115,10 @@ class Daemon:
         self._audit = Audit(self._events, self._metrics, clock)
         self._identities = Identities(clock)
         self._calls = CallListener(self._metrics, self._plugin_log, self._events, self._audit)
+        self._outputs = Outputs(OutputStore(directory.output, clock), self._output_trouble)
         self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
         self._dispatcher = self._make_dispatcher()
+        self._metrics.set_waiting(self._dispatcher.waiting)
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -163,13 +168,15 @@ class Daemon:
             undo.callback(self._plugin_log.close)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
+            undo.callback(self._outputs.close)
             undo.enter_context(routed(self._plugin_log))
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
                 self._dispatcher.awaits = reloader.awaited
                 inspection, decisions = self._inspection(reloader), self._decisions(reloader)
-                server = self._rpc = self._server(reloader, inspection, decisions)
+                detached = await self._detached(tasks)
+                server = self._rpc = self._server(reloader, inspection, decisions, detached)
                 await server.start()
                 background = [
                     tasks.create_task(self._lag.run(), name="loop lag"),
@@ -180,6 +187,7 @@ class Daemon:
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
                 background.append(tasks.create_task(self._tend_storage(), name="storage"))
                 background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
+                background.append(tasks.create_task(self._outputs.run(), name="outputs"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -225,6 +233,7 @@ class Daemon:
             reloader=reloader,
             registry=self._registry,
             flights=self._flights,
+            dispatcher=self._dispatcher,
             calls=self._calls,
             confirmations=self._confirmations,
             circuits=self._circuits,
@@ -259,6 +268,7 @@ class Daemon:
             ledger=self._storage.ledger,
             confirmations=self._confirmations,
             circuits=self._circuits,
+            outputs=self._outputs,
         )
 
     def _make_agents(self) -> Agents:
@@ -291,7 +301,33 @@ class Daemon:
         if self._rpc is not None:
             await self._rpc.set_serving(serving)
 
-    def _server(self, reloader: Reloader, inspection: Inspection, decisions: Decisions) -> RpcServer:
+    async def _detached(self, tasks: asyncio.TaskGroup) -> DetachedCalls:
+        """What earlier daemons kept, and what became of the calls that they did not see end."""
+        self._limit_outputs()
+        detached = DetachedCalls(self._dispatcher, self._registry, self._outputs, tasks)
+        try:
+            unended = await self._outputs.open()
+        except StoreError as error:
+            self._output_trouble(error.message)
+            return detached
+        if unended:
+            self._events.emit("calls_lost", "", "detached calls had not ended", calls=len(unended))
+            await detached.recover(unended)
+        return detached
+
+    def _limit_outputs(self) -> None:
+        limits = self._configuration.defaults.result
+        self._outputs.limit(limits.keep_mb * MIB, limits.keep_s)
+
+    def _output_trouble(self, reason: str) -> None:
+        if reason:
+            self._events.emit("outputs_lost", "", f"results that are cut cannot be kept: {reason}")
+        else:
+            self._events.emit("outputs_kept", "", "results that are cut are kept again")
+
+    def _server(
+        self, reloader: Reloader, inspection: Inspection, decisions: Decisions, detached: DetachedCalls
+    ) -> RpcServer:
         limits = self._boot.server.limits
         return RpcServer(
             Backend(
@@ -305,6 +341,8 @@ class Daemon:
                 confirmations=self._confirmations,
                 identities=self._identities,
                 agents=self._agents,
+                detached=detached,
+                outputs=self._outputs,
             ),
             addresses=self._addresses,
             agents=self._boot.server.agents_listen,
@@ -434,6 +472,7 @@ class Daemon:
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
         self._agents.configure(plan.configuration)
+        self._limit_outputs()
         self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
@@ -469,6 +508,7 @@ class Daemon:
     def _loop_ran(self, lag_s: float) -> None:
         """Twice a second."""
         self._metrics.loop_lag(lag_s)
+        self._metrics.set_outputs(self._outputs.size, sum(each.detached for each in self._flights))
         if changed := self._log_guard.restore():
             told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
             self._events.emit("log_restored", "", told)

@@ -11,6 +11,7 @@ from hermesd.daemon.audit import Audit
 from hermesd.errors import Rejection
 from hermesd.model.call import CallRequest, Code, Outcome, Result
 from hermesd.model.circuit import CircuitRule
+from hermesd.model.rate import Bound
 from hermesd.model.retry import RetryRule
 from hermesd.model.status import ReloadReport, State
 from hermesd.model.text import short
@@ -43,11 +44,18 @@ def call_policy(configuration: Configuration) -> CallPolicy:
         max_concurrency=defaults.max_concurrency,
         retry=RetryRule(**asdict(defaults.retry)),
         circuit=CircuitRule(**asdict(defaults.circuit_breaker)),
+        plugin_concurrency=defaults.plugin_concurrency,
+        agent_concurrency=defaults.agent_concurrency,
+        plugins=configuration.plugins.limits,
+        agents={name: Bound(each.max_concurrency, each.rate) for name, each in configuration.agents.items()},
         queue_ms=defaults.queue_ms,
         idempotency_window_s=defaults.idempotency_window_s,
         confirmation_ttl_s=defaults.confirmation_ttl_s,
         # The envelope around the data needs room in the message too.
         max_result_bytes=configuration.server.limits.message_mb * MIB - MIB // 2,
+        result_max_tokens=defaults.result.max_tokens,
+        result_head_tokens=defaults.result.ends[0],
+        result_tail_tokens=defaults.result.ends[1],
     )
 
 
@@ -71,6 +79,8 @@ class CallListener:
         self.total += 1
         if course.denied or (result.code is Code.PERMISSION_DENIED and not course.entered):
             self._denied(course, result)
+        if result.truncated:
+            self._metrics.result_truncated()
         source = entry.source if entry is not None else "unknown"
         tool = request.tool if entry is not None else ""
         self._metrics.call_finished(

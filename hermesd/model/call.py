@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from hermesd.model.value import value
+
 Effect = Literal["none", "done", "unknown"]
 SideEffects = Literal["none", "read", "write", "destructive"]
 
@@ -80,7 +82,7 @@ class Caller:
         return caller
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallRequest:
     """What a caller asks for. `deadline` is monotonic seconds, already less the edge's reserve."""
 
@@ -98,9 +100,11 @@ class CallRequest:
     confirmation_token: str = ""
     #: Needs its caller's agreement although its tool may need none: it was not thought up for this moment.
     must_confirm: bool = False
+    #: It goes on without its caller, under the operator's ceiling instead of the tool's own timeout.
+    detach: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outcome:
     """What a runtime answers for one invocation.
 
@@ -116,9 +120,13 @@ class Outcome:
     retryable: bool = False
     detail: Mapping[str, object] = field(default_factory=dict)
     entered: bool = True
+    #: JSON text of the list of content parts; "": none.
+    content_json: str = ""
+    #: What stands here is not all that the tool answered; `detail.output` says where the rest is.
+    truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Result:
     """The envelope: the same for every tool, whatever ran it. Durations are milliseconds."""
 
@@ -137,6 +145,7 @@ class Result:
     effect: Effect
     detail: Mapping[str, object] = field(default_factory=dict)
     truncated: bool = False
+    content_json: str = ""
 
     @property
     def status(self) -> Literal["ok", "error"]:

@@ -15,6 +15,7 @@ from hermesd.model.correct import Correction, compile_corrections
 from hermesd.model.digest import digest_of
 from hermesd.model.fallback import Fallback, fallback_faults
 from hermesd.model.name import domain_of, nearest, tool_name_fault
+from hermesd.model.rate import RateLimit, rate_fault, read_rate
 from hermesd.model.rule import Override, rule_faults
 from hermesd.model.schema import Schema, SchemaFault
 
@@ -36,7 +37,6 @@ Confirm = Literal["none", "caller", "operator"]
 #: Fields that this build reads but whose feature it does not have; their use is a warning.
 DEFERRED_FIELDS = frozenset(
     {
-        "rate_limit",
         "requires",
         "deprecated",
     }
@@ -75,6 +75,7 @@ class ToolDefinition:
     timeout_ms: int | None = None
     timeout_class: str = ""
     max_concurrency: int | None = None
+    rate_limit: RateLimit | None = None
     depends_on: tuple[str, ...] = ()
     #: Agents see and call the tool only with one of these; (): whatever their roles.
     roles: tuple[str, ...] = ()
@@ -99,7 +100,11 @@ class ToolDefinition:
     @property
     def digest(self) -> str:
         """Changes when anything that a caller can see changes."""
-        plain = {"examples": self._examples(), "fallback": self.fallback and self.fallback.plain()}
+        plain = {
+            "examples": self._examples(),
+            "fallback": self.fallback and self.fallback.plain(),
+            "rate_limit": self.rate_limit and [self.rate_limit.calls, self.rate_limit.per_s],
+        }
         return digest_of({name: getattr(self, name) for name in _DIGESTED} | plain)
 
     def _examples(self) -> list[dict[str, object]]:
@@ -124,12 +129,16 @@ _DIGESTED = (
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A definition, its compiled parameter schema and rules, and what its author should hear."""
+    """A definition, its compiled schemas and rules, and what its author should hear.
+
+    `returns` is the schema of the result; None: any JSON.
+    """
 
     definition: ToolDefinition
     schema: Schema
     warnings: tuple[str, ...]
     corrections: tuple[Correction, ...] = ()
+    returns: Schema | None = None
 
 
 def parse_definition(
@@ -156,9 +165,10 @@ def parse_definition(
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
     except SchemaFault as fault:
         faults.append(f"parameters{fault.pointer}: {fault.reason}")
+    returns: Schema | None = None
     if isinstance(raw.get("returns"), dict):
         try:
-            Schema.compile(cast("Mapping[str, object]", raw["returns"]))
+            returns = Schema.compile(cast("Mapping[str, object]", raw["returns"]))
         except SchemaFault as fault:
             faults.append(f"returns{fault.pointer}: {fault.reason}")
     corrections: tuple[Correction, ...] = ()
@@ -176,7 +186,7 @@ def parse_definition(
             ]
         )
     definition = _build(raw, version)
-    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections)
+    return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections, returns)
 
 
 def _size(raw: Mapping[str, object]) -> int:
@@ -221,6 +231,12 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
         near = nearest(timeouts, TIMEOUT_CLASSES, 1)
         meant = f", did you mean {near[0]!r}?" if near else f" of {', '.join(TIMEOUT_CLASSES)}"
         faults.append(f"timeout_class: {timeouts!r} is none{meant}")
+    faults.extend(_limit_faults(raw, name))
+    return faults
+
+
+def _limit_faults(raw: Mapping[str, object], name: str) -> list[str]:
+    faults = []
     for key in ("timeout_ms", "max_concurrency"):
         value = raw.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
@@ -228,6 +244,9 @@ def _value_faults(raw: Mapping[str, object], name: str, plugin: str, most: int) 
     faults.extend(rule_faults("retry", raw.get("retry"), retry.BOUNDS))
     faults.extend(rule_faults("circuit_breaker", raw.get("circuit_breaker"), circuit.BOUNDS))
     faults.extend(fallback_faults(raw.get("fallback"), name, raw.get("returns")))
+    rate = raw.get("rate_limit")
+    if isinstance(rate, dict) and (fault := rate_fault(rate)) is not None:
+        faults.append(f"rate_limit: {fault}")
     return faults
 
 
@@ -274,6 +293,8 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
         for each in cast("list[dict[str, dict[str, object]]]", raw.get("examples") or [])
     )
     given["correct"] = tuple(cast("list[Mapping[str, object]]", raw.get("correct") or []))
+    if "rate_limit" in given:
+        given["rate_limit"] = read_rate(cast("Mapping[str, object]", given["rate_limit"]))
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
     given["fallback"] = Fallback.parse(cast("Mapping[str, object] | None", raw.get("fallback")))

@@ -121,12 +121,19 @@ def admit_schema(raw: object) -> None:
 
 def depth_fault(value: object) -> None:
     """Raise SchemaFault when `value` nests deeper than 64: deeper input crashes native parsers."""
-    level: list[object] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for each in level for child in _children(each)]
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH - 1):
         if not level:
             return
-    raise SchemaFault(f"nests deeper than {MAX_DEPTH} levels")
+        # Of a large value most is leaves, and those are only looked at.
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, dict | list)
+        ]
+    if any(level):
+        raise SchemaFault(f"nests deeper than {MAX_DEPTH} levels")
 
 
 def _is_large(instance: object) -> bool:

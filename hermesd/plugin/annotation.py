@@ -62,7 +62,8 @@ def type_name(kind: Any) -> str:
 class Builder:
     """Builds the nodes of one function. `definitions` collects the classes that were met, for `$defs`.
 
-    `outgoing`: for a result; a result may be a naive datetime and a TypedDict may have more keys.
+    `outgoing`: for a result; a result may be a naive datetime, and an object may have more members: a
+    TypedDict more keys, a dataclass the fields of a class that is made of it.
     `namespace`: names that string annotations of classes may use beyond those of their own module.
     """
 
@@ -205,7 +206,7 @@ class Builder:
                 required.append(each.name)
             fields[each.name] = node
         frozen = kind.__hash__ is not None
-        return self._record(kind, fields, required, make=kind, hashable=frozen, closed=True)
+        return self._record(kind, fields, required, make=kind, hashable=frozen)
 
     def _typed_dict(self, kind: Any) -> Node:
         texts = read_docstring(_own_doc(kind)).parameters
@@ -220,7 +221,7 @@ class Builder:
             fields[name] = _described(self._field(kind, name, hint), texts.get(name, ""))
             if needed:
                 required.append(name)
-        return self._record(kind, fields, required, make=None, hashable=False, closed=not self._outgoing)
+        return self._record(kind, fields, required, make=None, hashable=False)
 
     def _field(self, kind: Any, name: str, hint: Any) -> Node:
         try:
@@ -244,7 +245,6 @@ class Builder:
         *,
         make: Callable[..., Any] | None,
         hashable: bool,
-        closed: bool,
     ) -> Node:
         schema: dict[str, Any] = {
             "type": "object",
@@ -252,7 +252,7 @@ class Builder:
         }
         if required:
             schema["required"] = required
-        if closed:
+        if not self._outgoing:
             schema["additionalProperties"] = False
         plain = make is None and all(each.convert is None for each in fields.values())
         convert = None if plain else nodes.record(fields, make)

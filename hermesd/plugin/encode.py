@@ -3,6 +3,7 @@
 What is JSON goes through the C encoder untouched; the rest has one form each, the same that parameters of
 the type have: dataclass → object, Enum → its value, date and time → ISO 8601, UUID, Path, Decimal → text,
 bytes → base64 text, set → sorted array, timedelta → seconds. A naive datetime keeps no offset.
+Parts of content (text, image, resource link) stand beside the data, never within it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any
 
+from hermesd.plugin.content import Content, Part, split
 from hermesd.plugin.fault import ResultFault
 
 MAX_DEPTH = 200
 _SCALARS = (str, int, float, bool, type(None))
+#: What a result with content is: every other kind is data.
+_RICH = (Content, Part, list, tuple)
+
+
+def encode_answer(value: object) -> tuple[str, str]:
+    """The JSON texts of a result's data and of its content, "" where it has none. Raises ResultFault."""
+    if not isinstance(value, _RICH):
+        return encode_result(value), ""
+    data, parts = split(value)
+    return encode_result(data), encode_result([each.told() for each in parts]) if parts else ""
 
 
 def encode_result(value: object) -> str:
@@ -49,6 +61,8 @@ def _simplify(value: object) -> object:
     """One step towards JSON for what JSON does not know."""
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Part | Content):
+        raise ResultFault(f"is {_named(value)}, which is no data: return Content(data, [parts])")
     for kind in type(value).__mro__:
         rule = _RULES.get(f"{kind.__module__}.{kind.__qualname__}")
         if rule is not None:

@@ -2,6 +2,7 @@
 
 A frame is eight bytes (two big-endian lengths), a head (one JSON object with its kind under "t") and a body
 (UTF-8 text, mostly JSON that is passed through untouched: arguments and results are never encoded twice).
+The body of a result with content is its data and then its content, which begins at the head's `data_bytes`.
 Both ends refuse what is larger than agreed, and take nothing that is no frame for one.
 
 Kinds, daemon to runner: load, ready, call, cancel, answer, shutdown.

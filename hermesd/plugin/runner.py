@@ -27,13 +27,15 @@ from typing import TYPE_CHECKING, Any
 
 from hermesd.plugin.bind import BoundTool, bind_tools, offered_tools
 from hermesd.plugin.channel import Channel, claim_stdio
+from hermesd.plugin.content import joined
 from hermesd.plugin.context import Log, PluginContext, ToolContext
-from hermesd.plugin.encode import encode_result
+from hermesd.plugin.encode import encode_answer, encode_result
 from hermesd.plugin.failure import answer_of, is_unexpected, trace_of
 from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.frames import FRAME_VERSION, FrameFault, Head
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name
+from hermesd.plugin.loop import LoopThread
 from hermesd.plugin.output import Line, Printer, current_printer, redirect
 from hermesd.plugin.valve import Valve
 
@@ -86,60 +88,6 @@ class Call:
         self.asks: set[int] = set()
         #: Whether it ever called another tool: to wait for an answer another thread must read.
         self.asked = False
-
-
-class LoopThread:
-    """The plugin's own event loop, on a thread that is made when first needed."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._closing = False
-
-    def get(self) -> asyncio.AbstractEventLoop:
-        import asyncio  # noqa: PLC0415 - a plugin without async tools needs no asyncio
-
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._loop,), name="loop", daemon=True
-                )
-                self._thread.start()
-            return self._loop
-
-    def run(self, coroutine: Any) -> Any:
-        """Run a coroutine there and wait for it."""
-        import asyncio  # noqa: PLC0415
-
-        return asyncio.run_coroutine_threadsafe(coroutine, self.get()).result()
-
-    def close(self) -> None:
-        """Cancel what runs, let it end, stop; at most a second, because plugin code may not listen."""
-        with self._lock:
-            loop, thread, self._loop = self._loop, self._thread, None
-        self._closing = True
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(1.0)
-
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        import asyncio  # noqa: PLC0415
-
-        asyncio.set_event_loop(loop)
-        while not (self._closing or loop.is_closed()):
-            try:
-                loop.run_forever()
-            except BaseException as error:  # noqa: BLE001 - a task raised SystemExit; the loop goes on
-                print(trace_of(error), file=sys.stderr)  # noqa: T201 - the plugin's log
-        if tasks := asyncio.all_tasks(loop):
-            for task in tasks:
-                task.cancel()
-            loop.run_until_complete(asyncio.wait(tasks))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        asyncio.set_event_loop(None)
-        loop.close()
 
 
 class Plugin:
@@ -223,9 +171,13 @@ class Runner:
 
     def _load(self, head: Head, body: bytes) -> None:
         plugin = Plugin(head, json.loads(body), self._log)
-        # A tool that says how many of its calls run at once has threads for them.
-        asked = (int(each.raw.get("max_concurrency") or 0) for each in plugin.tools.values())
-        self._max_threads = max(int(head["max_concurrency"]), *asked, 0) + 1
+        # As many as can ever run at once, so that no call waits here behind those of another tool: who waits,
+        # waits in the daemon's queue. A thread is only made when there is work for it.
+        least = int(head["max_concurrency"])
+        asked = (
+            int(each.raw.get("max_concurrency") or 0) for each in plugin.tools.values() if not each.is_async
+        )
+        self._max_threads = max(sum(max(each, least) for each in asked), least) + 1
         self._plugin = plugin
         gc.collect()
         gc.freeze()
@@ -416,13 +368,13 @@ class Runner:
                 return
             began = time.monotonic()
             try:
-                text = encode_result(call.tool.invoke(call.context, call.values))
+                texts = encode_answer(call.tool.invoke(call.context, call.values))
             finally:
                 self._took(call, time.monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its answer
             self._failed(call, error)
         else:
-            self._answer(call, {"code": "OK"}, text)
+            self._answer(call, {"code": "OK"}, *texts)
         finally:
             current_printer.reset(token)
 
@@ -435,14 +387,14 @@ class Runner:
     async def _arun(self, call: Call) -> None:
         current_printer.set(call.printer)  # a task has a context of its own
         try:
-            text = encode_result(await call.tool.invoke(call.context, call.values))
+            texts = encode_answer(await call.tool.invoke(call.context, call.values))
         except BaseException as error:  # noqa: BLE001 - see above; the task ends here either way
             if type(error).__name__ == "CancelledError" and call.cancelled.is_set():
                 self._answer(call, {"code": "CANCELLED", "message": "cancelled"})
             else:
                 self._failed(call, error)
         else:
-            self._answer(call, {"code": "OK"}, text)
+            self._answer(call, {"code": "OK"}, *texts)
 
     def _failed(self, call: Call, error: BaseException) -> None:
         answer = answer_of(error)
@@ -454,14 +406,18 @@ class Runner:
             self._line(call.id)("error", answer["message"], {"trace": trace_of(error)})
         self._answer(call, answer)
 
-    def _answer(self, call: Call, answer: Head, text: str = "") -> None:
+    def _answer(self, call: Call, answer: Head, text: str = "", content: str = "") -> None:
         call.printer.flush()
         if call.progress is not None:
             self._send({"t": "progress", "id": call.id, **call.progress})
         self._calls.pop(call.id, None)
         head = {"t": "result", "id": call.id, **answer}
+        body = text.encode()
+        if content:
+            head["data_bytes"] = len(body)
+            body += content.encode()
         try:
-            self._channel.send(head, text.encode())
+            self._channel.send(head, body)
         except FrameFault as fault:
             refused = {"code": "INVALID_RESULT", "message": f"the result is too large: {fault}"}
             self._send({"t": "result", "id": call.id, **refused, "detail": {"reason": "too large"}})
@@ -510,7 +466,7 @@ class Runner:
 
     def _answered(self, head: Head, body: bytes) -> None:
         if head["code"] == "OK":
-            self._settle(head["ask"], None, json.loads(body))
+            self._settle(head["ask"], None, _answered_value(head, body))
         else:
             self._settle(head["ask"], ToolCallError(head["code"], head["message"], head.get("detail")))
 
@@ -571,6 +527,12 @@ class Runner:
                 self._channel.send({**notice, "message": f"a {head['t']} frame was dropped: {fault}"})
         except OSError:
             return  # whoever reads the channel learns of it and ends this process
+
+
+def _answered_value(head: Head, body: bytes) -> object:
+    size = head.get("data_bytes", len(body))
+    data = json.loads(body[:size])
+    return joined(data, json.loads(body[size:])) if size < len(body) else data
 
 
 def _cancel_task(call: Call) -> None:

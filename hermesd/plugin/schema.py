@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hermesd.plugin.annotation import Builder, Inexpressible, type_name, with_default
+from hermesd.plugin.content import Content, Part
 from hermesd.plugin.context import ToolContext
 from hermesd.plugin.docstring import Docstring, read_docstring
 from hermesd.plugin.fault import SchemaError
@@ -48,7 +49,10 @@ def returns_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     namespace, local = _namespaces(function)
     builder = Builder(namespace | local, outgoing=True)
     try:
-        node = builder.build(_evaluate(hint, namespace, local))
+        data = data_hint(_evaluate(hint, namespace, local))
+        if data is _EMPTY:
+            return None
+        node = builder.build(data)
     except (Inexpressible, NameError, TypeError, SyntaxError, AttributeError) as error:
         raise _refusal(function, "the result", hint, error) from None
     schema = _assembled(node.schema, builder.definitions)
@@ -56,6 +60,26 @@ def returns_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     text = read_docstring(inspect.getdoc(function)).returns
     return {**schema, "description": text} if text and "description" not in schema else schema
+
+
+def data_hint(hint: Any) -> Any:
+    """What the hint of a result says of its data: `Content[Order]` is an Order, parts of content are none.
+
+    `inspect.Parameter.empty` where it says nothing.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        inner = data_hint(arguments[0])
+        return inner if inner is not arguments[0] else hint
+    if origin is Content:
+        return arguments[0]
+    if origin in (typing.Union, types.UnionType, list, tuple) and any(
+        data_hint(each) is not each for each in arguments
+    ):
+        return _EMPTY  # content in some cases, data in others: no one schema holds for the data
+    if isinstance(hint, type) and issubclass(hint, Part | Content):
+        return _EMPTY
+    return hint
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:

@@ -29,7 +29,7 @@ from typing import Any
 
 from hermesd.plugin.bind import BoundTool, bind_tool
 from hermesd.plugin.context import Log, PluginContext, ToolContext
-from hermesd.plugin.encode import encode_result, plain
+from hermesd.plugin.encode import encode_answer, plain
 from hermesd.plugin.fault import ToolCallError
 from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name
@@ -122,7 +122,7 @@ def call(
     result = bound.invoke(context, plain(arguments))
     if inspect.isawaitable(result):
         result = asyncio.run(_awaited(result))
-    encode_result(result)
+    encode_answer(result)
     return result
 
 
@@ -133,7 +133,7 @@ async def acall(
     bound, context = _prepared(function, ctx_options)
     result = bound.invoke(context, plain(arguments))
     result = await result if inspect.isawaitable(result) else result
-    encode_result(result)
+    encode_answer(result)
     return result
 
 

@@ -288,6 +288,7 @@ class _Workshop:
                         parsed.schema,
                         each,
                         corrections=parsed.corrections,
+                        returns=parsed.returns,
                     )
                     for name, parsed in each.tools.items()
                 }

@@ -125,6 +125,7 @@ class Owner:
                     parsed.schema,
                     self.instance,
                     corrections=parsed.corrections,
+                    returns=parsed.returns,
                 )
                 for name, parsed in self.instance.tools.items()
             }

@@ -13,6 +13,7 @@ from hermesd.model.call import Caller, CallRequest, Result, Rights
 from hermesd.model.confirmation import Confirmation
 from hermesd.model.definition import ToolDefinition
 from hermesd.model.status import AgentStatus, HistoryEntry, PluginStatus, ReloadReport, Standing
+from hermesd.serving.journal import JournalEvent
 from hermesd.telemetry.event import Event
 from hermesd.telemetry.plugin_log import PluginLogLine
 
@@ -39,6 +40,25 @@ class Confirmations(Protocol):
         self, reference: str, decision: Literal["approved", "denied"], operator: Caller, reason: str = ""
     ) -> Confirmation:
         """NotFoundError, PreconditionError."""
+
+
+class Detached(Protocol):
+    """Calls that go on without their caller."""
+
+    async def start(self, request: CallRequest) -> Result:
+        """AlreadyExistsError, DrainingError, ExhaustedError, StoreError."""
+
+    async def watch(
+        self, request_id: str, caller: Caller, after_seq: int | None
+    ) -> AsyncIterator[JournalEvent]:
+        """NotFoundError, FellBehindError, InvalidRequestError."""
+
+
+class Outputs(Protocol):
+    """What calls left behind for their owner."""
+
+    async def page(self, caller: Caller, request_id: str, part: str, offset: int) -> tuple[str, int, int]:
+        """Text, where the next page begins, the whole size. NotFoundError, InvalidRequestError."""
 
 
 class Entry(Protocol):

@@ -44,10 +44,12 @@ from hermesd.rpc.ports import (
     Calls,
     Confirmations,
     Decisions,
+    Detached,
     Events,
     Identities,
     Inspection,
     Lifecycle,
+    Outputs,
     Registry,
     Reload,
 )
@@ -105,6 +107,8 @@ class Backend:
     confirmations: Confirmations
     identities: Identities
     agents: Agents
+    detached: Detached
+    outputs: Outputs
 
 
 class RpcServer:
@@ -277,6 +281,8 @@ class RpcServer:
             self._clock,
             self._limits.message_bytes,
             denied=self._denied,
+            detached=backend.detached,
+            outputs=backend.outputs,
         )
         admin = AdminService(
             inspection=backend.inspection,

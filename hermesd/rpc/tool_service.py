@@ -9,25 +9,26 @@ from types import MappingProxyType
 from typing import Any
 
 from hermesd.access.policy import decide
-from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
+from hermesd.api.v1 import output_pb2, tool_pb2, tool_pb2_grpc
 from hermesd.clock import Clock, uuid7
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
 from hermesd.model.status import CALLABLE_STATES
 from hermesd.rpc import paging
-from hermesd.rpc.call_events import CallEvents
+from hermesd.rpc.call_events import CallEvent, CallEvents
 from hermesd.rpc.closing import OpenStreams
 from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, Denied, caller_of_call
-from hermesd.rpc.ports import Calls, Entry, Registry, ToolChange
+from hermesd.rpc.ports import Calls, Detached, Entry, Outputs, Registry, ToolChange
 from hermesd.rpc.translate import (
     ToolMessages,
     event_message,
     response_message,
     result_message,
 )
+from hermesd.serving.journal import JournalEvent
 
 MAX_REQUEST_ID = 128
 MAX_SESSION_ID = 128
@@ -38,7 +39,7 @@ MAX_METADATA_CHARS = 1024
 ENVELOPE_BYTES = 64 * 1024
 
 #: Fields of a call whose feature this build lacks.
-UNSUPPORTED = ("detach", "tool_call_id", "append", "context_id")
+UNSUPPORTED = ("tool_call_id", "append", "context_id")
 
 
 class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # generated, untyped
@@ -52,9 +53,13 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         clock: Clock,
         max_message_bytes: int,
         *,
+        detached: Detached,
+        outputs: Outputs,
         denied: Denied = lambda *told: None,
     ) -> None:
         self._calls = calls
+        self._detached = detached
+        self._outputs = outputs
         self._registry = registry
         self._streams = streams
         self._clock = clock
@@ -118,11 +123,16 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
     async def CallTool(
         self, request: tool_pb2.CallToolRequest, context: Context
     ) -> tool_pb2.CallToolResponse:
-        result = await self._calls.call(self._call_request(request, context))
+        call = self._call_request(request, context)
+        result = await (self._detached.start(call) if call.detach else self._calls.call(call))
         return response_message(self._bounded(result))
 
     async def StreamCallTool(self, request: tool_pb2.StreamCallToolRequest, context: Context) -> None:
         call = self._call_request(request.call, context)
+        if call.detach:
+            raise InvalidRequestError(
+                "a detached call has no stream of its own", remedy="use CallTool, then WatchCall"
+            )
         events: CallEvents[Result] = CallEvents()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run(call, events), name=f"call {call.request_id}")
@@ -144,7 +154,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         started = tool_pb2.CallStarted(request_id=call.request_id)
         await context.write(tool_pb2.StreamCallToolResponse(seq=1, started=started))
         while (event := await events.next()) is not None:
-            await context.write(event_message(event))
+            await context.write(event_message(event, tool_pb2.StreamCallToolResponse))
         if events.failure is None:
             seq, result, dropped = events.end()
             message = result_message(self._bounded(result))
@@ -160,6 +170,32 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         if not self._calls.cancel(request.request_id, caller_of_call.get()):
             raise NotFoundError(f"there is no call {request.request_id!r} in flight")
         return tool_pb2.CancelCallResponse()
+
+    async def WatchCall(self, request: tool_pb2.WatchCallRequest, context: Context) -> None:
+        after_seq = request.after_seq if request.HasField("after_seq") else None
+        caller = caller_of_call.get()
+        events = await self._detached.watch(_call_id(request.request_id), caller, after_seq)
+        async for each in self._streams.each(events):
+            await context.write(self._watch_message(each))
+
+    def _watch_message(self, event: JournalEvent) -> tool_pb2.WatchCallResponse:
+        if event.kind == "started":
+            started = tool_pb2.CallStarted(request_id=str(event.payload["request_id"]))
+            return tool_pb2.WatchCallResponse(seq=event.seq, started=started)
+        if event.result is None:
+            said = CallEvent(event.seq, event.kind, event.payload, event.dropped_logs)
+            return event_message(said, tool_pb2.WatchCallResponse)
+        result = result_message(self._bounded(event.result))
+        return tool_pb2.WatchCallResponse(seq=event.seq, result=result, dropped_logs=event.dropped_logs)
+
+    async def ReadCallOutput(
+        self, request: output_pb2.ReadCallOutputRequest, context: Context
+    ) -> output_pb2.ReadCallOutputResponse:
+        caller = caller_of_call.get()
+        data, next_offset, total = await self._outputs.page(
+            caller, _call_id(request.request_id), request.part, request.offset
+        )
+        return output_pb2.ReadCallOutputResponse(data=data, next_offset=next_offset, total=total)
 
     async def WatchTools(self, request: tool_pb2.WatchToolsRequest, context: Context) -> None:
         begin = begin_after(request, self._registry.last_seq)
@@ -191,15 +227,16 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             metadata=dict(given["metadata"]) if "metadata" in given else _NONE,
             idempotency_key=given.get("idempotency_key", ""),
             confirmation_token=given.get("confirmation_token", ""),
+            detach=given.get("detach", False),
         )
 
     def _bounded(self, result: Result) -> Result:
         """The result, or INVALID_RESULT when its data would not fit into one message."""
-        text = result.data_json
+        text, content = result.data_json, result.content_json
         limit = self._max_data_bytes
-        if len(text) * 4 <= limit:
+        if (len(text) + len(content)) * 4 <= limit:
             return result
-        size = len(text.encode("utf-8", "replace"))
+        size = len(text.encode("utf-8", "replace")) + len(content.encode("utf-8", "replace"))
         if size <= limit:
             return result
         reason = {"reason": "too_large", "remedy": "ask for less, or have the tool write a file and name it"}
@@ -208,6 +245,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             code=Code.INVALID_RESULT,
             message=f"the result has {size} bytes, more than the {limit} that one answer can carry",
             data_json="null",
+            content_json="",
             retryable=False,
             detail={**result.detail, **reason},
         )
@@ -295,6 +333,12 @@ def _check_name(name: str) -> None:
         raise InvalidRequestError("name is empty", remedy="name the tool to call")
     if len(name) > MAX_LENGTH:
         raise InvalidRequestError(f"name is longer than {MAX_LENGTH} characters")
+
+
+def _call_id(request_id: str) -> str:
+    if not request_id:
+        raise InvalidRequestError("request_id is empty", remedy="name the call")
+    return request_id
 
 
 def _unsupported(field: str) -> UnsupportedError:

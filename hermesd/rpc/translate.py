@@ -5,6 +5,8 @@ Text that cannot travel (lone surrogates) is replaced only after the fast way fa
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import json
 import math
@@ -15,7 +17,7 @@ from typing import Any, TypeVar, cast
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, output_pb2, tool_pb2
 from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
@@ -84,12 +86,27 @@ def _fill(message: tool_pb2.Result, result: Result) -> None:
     message.queued_ms = result.queued_ms
     message.retryable = result.retryable
     message.effect = result.effect
+    if result.content_json:
+        message.content.extend(_part_message(each) for each in json.loads(result.content_json))
 
 
-def event_message(event: CallEvent) -> tool_pb2.StreamCallToolResponse:
+def _part_message(part: Mapping[str, object]) -> output_pb2.ContentPart:
+    if part["type"] != "image":
+        return build(output_pb2.ContentPart, **part)
+    try:
+        data = base64.b64decode(str(part["data"]), validate=True)
+    except binascii.Error:  # a secret was masked in it
+        return output_pb2.ContentPart(type="text", text="[an image is left out: it held a secret's value]")
+    return build(output_pb2.ContentPart, **{**part, "data": data})
+
+
+EventT = TypeVar("EventT", tool_pb2.StreamCallToolResponse, tool_pb2.WatchCallResponse)
+
+
+def event_message(event: CallEvent, kind: type[EventT]) -> EventT:
     """A progress or log event of a running call."""
     payload = event.payload
-    message = tool_pb2.StreamCallToolResponse(seq=event.seq, dropped_logs=event.dropped_logs)
+    message = kind(seq=event.seq, dropped_logs=event.dropped_logs)
     text = str(payload.get("message") or "")
     if event.kind == "progress":
         total = payload.get("total")
@@ -178,6 +195,8 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         tool.timeout_ms = definition.timeout_ms
     if definition.max_concurrency is not None:
         tool.max_concurrency = definition.max_concurrency
+    if (rate := definition.rate_limit) is not None:
+        tool.rate_limit.CopyFrom(build(tool_pb2.RateLimit, calls=rate.calls, per_s=rate.per_s))
     return tool
 
 

@@ -16,8 +16,9 @@ from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import Code, Effect, Outcome
 from hermesd.plugin import ToolContext
 from hermesd.plugin.bind import BoundTool, bind_tools, offered_tools
+from hermesd.plugin.content import joined
 from hermesd.plugin.context import Log, PluginContext
-from hermesd.plugin.encode import encode_result
+from hermesd.plugin.encode import encode_answer
 from hermesd.plugin.failure import answer_of, is_unexpected, trace_of
 from hermesd.plugin.fault import LoadFault, ToolCallError
 from hermesd.plugin.lifespan import Lifespan
@@ -77,8 +78,14 @@ class InProcessRuntime:
         except LoadFault as fault:
             raise self._plugin_error(fault) from None
         self._tools = {each.name: each for each in tools}
-        most = max((int(each.raw.get("max_concurrency") or 0) for each in tools), default=0)
-        self._pool.allow(max(spec.max_concurrency, most) + spec.max_stray_threads)
+        # As many as can ever run at once, so that no call waits here behind those of another tool: who waits,
+        # waits in the dispatcher's queue. A thread is only made when there is work for it.
+        most = sum(
+            max(int(each.raw.get("max_concurrency") or 0), spec.max_concurrency)
+            for each in tools
+            if not each.is_async
+        )
+        self._pool.allow(most + spec.max_stray_threads)
         places = {each.name: (each.file, each.line) for each in tools}
         return offered(spec, Prepared(tuple(each.raw for each in tools), places))
 
@@ -312,7 +319,11 @@ class _Call:
         return self.bound.invoke(context, cast("dict[str, Any]", self._invocation.arguments))
 
     def _outcome(self, value: object) -> Outcome:
-        return Outcome(Code.OK, self._runtime._redactor.json_text(encode_result(value)))
+        text, content = encode_answer(value)
+        redactor = self._runtime._redactor
+        if not content:
+            return Outcome(Code.OK, redactor.json_text(text))
+        return Outcome(Code.OK, redactor.json_text(text), content_json=redactor.json_text(content))
 
     def _failure(self, error: BaseException) -> Outcome:
         answer = answer_of(error)
@@ -394,7 +405,8 @@ class _Call:
             raise ToolCallError("CANCELLED", "the call that asks has ended")
         outcome = await self._invocation.call(tool, arguments)
         if outcome.code is Code.OK:
-            return json.loads(outcome.data_json)
+            data = json.loads(outcome.data_json)
+            return joined(data, json.loads(outcome.content_json)) if outcome.content_json else data
         raise ToolCallError(outcome.code.value, outcome.message, outcome.detail)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermesd.model.call import Outcome
+from hermesd.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Invocation:
     """One attempt of one call, already resolved, validated and authorised.
 

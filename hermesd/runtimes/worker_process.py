@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import Code, Outcome
+from hermesd.model.content import check_content
 from hermesd.plugin.frames import FRAME_VERSION, READ_BYTES, FrameDecoder, FrameFault, Head, encode_frame
 from hermesd.runtimes.redact import Redactor
 from hermesd.runtimes.runtime import Invocation, Prepared
@@ -344,8 +345,12 @@ class WorkerProcess:
         outcome = await call.invocation.call(tool, arguments)
         call.asks.pop(ask, None)
         head: Head = {"t": "answer", "ask": ask, "code": str(outcome.code), "message": outcome.message}
+        body = outcome.data_json.encode()
+        if outcome.content_json:
+            head["data_bytes"] = len(body)
+            body += outcome.content_json.encode()
         try:
-            frame = encode_frame({**head, "detail": dict(outcome.detail)}, outcome.data_json.encode())
+            frame = encode_frame({**head, "detail": dict(outcome.detail)}, body)
         except FrameFault as fault:
             frame = encode_frame(
                 head | {"code": "INVALID_RESULT", "message": f"the result is too large: {fault}"}
@@ -447,11 +452,10 @@ def outcome_of(head: Head, body: bytes, redactor: Redactor) -> Outcome:
         reason = f"code {code!r}, effect {effect!r}"
         message = "the worker answered what is no result"
         return Outcome(Code.INVALID_RESULT, message=message, detail={"reason": reason})
-    text = "null"
+    text, content = "null", ""
     if body:
         try:
-            text = body.decode()
-            json.loads(text)
+            text, content = _texts(body, head.get("data_bytes"))
         except (ValueError, RecursionError) as error:
             message = "the result is no valid JSON"
             return Outcome(Code.INVALID_RESULT, message=message, detail={"reason": str(error)[:500]})
@@ -462,4 +466,19 @@ def outcome_of(head: Head, body: bytes, redactor: Redactor) -> Outcome:
         effect,
         retryable=head.get("retryable") is True,
         detail=redactor.payload(dict(head.get("detail") or {})),
+        content_json=redactor.json_text(content) if content else "",
     )
+
+
+def _texts(body: bytes, data_bytes: object) -> tuple[str, str]:
+    """The data and the content of a result's body. Raises ValueError for what is no JSON, or no content."""
+    if data_bytes is None:
+        text = body.decode()
+        json.loads(text)
+        return text, ""
+    if not isinstance(data_bytes, int) or not 0 < data_bytes < len(body):
+        raise ValueError(f"data_bytes {data_bytes!r} of {len(body)}")
+    text, content = body[:data_bytes].decode(), body[data_bytes:].decode()
+    json.loads(text)
+    check_content(json.loads(content))
+    return text, content

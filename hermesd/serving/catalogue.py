@@ -27,6 +27,7 @@ class Entry:
     instance: Instance | None = None
     fixed: Standing | None = None
     corrections: tuple[Correction, ...] = ()
+    returns: Schema | None = None
 
     def standing(self) -> Standing:
         """The tool's own state; the operator's switch and missing dependencies are the registry's."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hermesd.serving.idempotency import Claim
 
 Emit = Callable[[str, dict[str, object]], None]
+#: What a detached call emits once nothing but its queue and its tool can refuse it any more.
+ACCEPTED = "accepted"
 
 
 class Refused(Exception):  # noqa: N818 - an answer on its way out, not a failure of ours

@@ -10,10 +10,14 @@ from hermesd.serving.policy import CallPolicy
 def set_deadline(course: Course, entry: Entry, policy: CallPolicy) -> None:
     """The deadline is the smallest of the tool's timeout, the caller's own, and the caller's deadline.
 
-    Progress moves it up to the ceiling of all calls, but never beyond what the caller itself gave.
+    Progress moves it up to the ceiling of all calls, but never beyond what the caller itself gave. A detached
+    call has the ceiling in the place of its tool's timeout.
     """
     request, began = course.request, course.started
-    course.allowance_s = policy.timeout_ms(entry.definition, entry.source) / 1000
+    timeout_ms = (
+        policy.max_timeout_ms if request.detach else policy.timeout_ms(entry.definition, entry.source)
+    )
+    course.allowance_s = timeout_ms / 1000
     limit = began + policy.max_timeout_ms / 1000
     if request.timeout_ms is not None:
         limit = min(limit, began + request.timeout_ms / 1000)

@@ -1,8 +1,8 @@
 """The one way through which every call goes, whatever asked and whatever runs it.
 
 resolve → normalise → validate → authorise → replay → confirm → queue (circuit, place) → write the intent →
-run (attempts) → record. Each stage returns, or raises `Refused` with the answer. Runtimes know nothing of the
-stages.
+run (attempts) → judge the result → shorten → record. Each stage returns, or raises `Refused` with the answer.
+Runtimes know nothing of the stages.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hermesd.model.call import Caller, CallRequest, Code, Outcome, Result
 from hermesd.model.name import nearest
 from hermesd.model.status import State
 from hermesd.runtimes.runtime import Invocation
-from hermesd.serving.admission import Admission, Overloaded
+from hermesd.serving.admission import Admission, Crowd
 from hermesd.serving.arguments import parse_arguments
 from hermesd.serving.attempts import Attempts
 from hermesd.serving.catalogue import Entry
 from hermesd.serving.circuit import Circuit, Circuits
 from hermesd.serving.confirmation import Confirmations
-from hermesd.serving.course import Course, Emit, Refused
+from hermesd.serving.course import ACCEPTED, Course, Emit, Refused
 from hermesd.serving.deadline import extend, set_deadline
 from hermesd.serving.envelope import envelope
 from hermesd.serving.fallback import Fallbacks
@@ -34,8 +34,10 @@ from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.idempotency import HARMLESS, Idempotency, Ledger, MemoryLedger
 from hermesd.serving.instance import Instance
 from hermesd.serving.normalise import normalise
+from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
+from hermesd.serving.result import is_large, judge, judge_apart, with_whole_kept
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -75,20 +77,22 @@ class Dispatcher:
         confirmations: Confirmations | None = None,
         circuits: Circuits | None = None,
         attempts: Attempts | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         self._registry = registry
         self._flights = flights
-        self.policy = policy
+        self._policy = policy
         self._observer = observer
         self._clock = clock
-        self._admission = Admission()
         self.idempotency = Idempotency(
-            ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
+            ledger or MemoryLedger(), clock, lambda: self._policy.idempotency_window_s
         )
         self._confirmations = confirmations or Confirmations(clock)
         self._circuits = circuits or Circuits(registry, clock)
         self._attempts = attempts or Attempts(clock, observer.retried)
         self._fallbacks = Fallbacks(clock, self.call)
+        self._admission = Admission(policy, clock)
+        self._outputs = outputs or Outputs()
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
@@ -104,7 +108,9 @@ class Dispatcher:
             raise DrainingError("the daemon is draining and takes no new calls", remedy="try again later")
         task = cast("asyncio.Task[object]", asyncio.current_task())
         course = Course(request, emit, self._clock.monotonic(), self._registry.catalogue, task=task)
-        flight = Flight(request.request_id, request.tool, request.caller, task, course.started)
+        flight = Flight(
+            request.request_id, request.tool, request.caller, task, course.started, detached=request.detach
+        )
         with self._flights.enter(flight):
             try:
                 outcome = await self._answer(course, flight)
@@ -133,6 +139,24 @@ class Dispatcher:
         flight.end(CANCELLED_BY_CALLER)
         return True
 
+    @property
+    def policy(self) -> CallPolicy:
+        """The operator's numbers; what is set holds for waiting calls too, at once."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: CallPolicy) -> None:
+        self._policy = policy
+        self._admission.resize(policy)
+
+    def waiting(self) -> int:
+        """How many calls wait for a place."""
+        return self._admission.waiting()
+
+    def crowded(self) -> list[Crowd]:
+        """The limits that are reached now."""
+        return self._admission.crowded()
+
     def forget_gone_tools(self) -> None:
         """Drop the queues and circuits of tools that left the catalogue."""
         self._admission.forget_all_but(self._registry.catalogue.tools)
@@ -148,11 +172,23 @@ class Dispatcher:
                 return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
-                self._confirmations.confirm(course, entry, instance, self.policy.confirmation_ttl_s)
+                self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
             flight.instance = instance
+            if request.detach and course.emit is not None:
+                course.emit(ACCEPTED, {})
             # The lease is taken before the queue: a call that waits ends on the version it began on.
             with instance.lease():
-                return await self._queue_and_run(course, entry, instance)
+                outcome = await self._queue_and_run(course, entry, instance)
+            if is_large(outcome):
+                seen = await judge_apart(outcome, course, entry, self._policy, self._outputs)
+            else:
+                # A tool that called this one is a program, and gets the whole.
+                seen = judge(outcome, entry, self._policy, whole=request.depth > 0)
+                if seen.truncated:
+                    seen = await with_whole_kept(outcome, seen, course, self._outputs)
+            if entry.definition.fallback is not None:
+                self._fallbacks.keep(course, entry, outcome)
+            return seen
         except Refused as refused:
             return refused.outcome
         except Exception as error:  # noqa: BLE001 - the boundary: the operator gets the text, the caller a code
@@ -215,7 +251,7 @@ class Dispatcher:
 
     async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
         """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
-        set_deadline(course, entry, self.policy)
+        set_deadline(course, entry, self._policy)
         try:
             course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
@@ -244,28 +280,19 @@ class Dispatcher:
         )
 
     async def _queue_and_run(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
-        set_deadline(course, entry, self.policy)
-        tool, deadline = course.request.tool, course.deadline
-        circuits = self._circuits
-        circuit = circuits.of(entry, self.policy)
+        set_deadline(course, entry, self._policy)
+        circuits, admission = self._circuits, self._admission
+        circuit = circuits.of(entry, self._policy)
         # Before the queue too: nobody waits for what is not called.
         if circuits.troubled and (refusal := circuits.refusal(circuit)) is not None:
             return await self._fallbacks.answer(course, entry, refusal)
-        gate = self._admission.gate(tool, self.policy.places(entry.definition))
-        began = self._clock.monotonic()
-        try:
-            await gate.enter(min(self.policy.queue_ms / 1000, max(0.0, deadline - began)))
-        except Overloaded as full:
-            course.queued_s = self._clock.monotonic() - began
-            if self._clock.monotonic() >= deadline:
+        gate, party = admission.gate(entry), admission.party(course.request)
+        if not admission.enter(gate, party):
+            try:
+                await admission.wait(gate, party, course)
+            except TimeoutError:
                 return self._timed_out(course)
-            raise Refused(
-                Code.OVERLOADED,
-                f"{tool} runs {gate.running} calls and {full}",
-                retry_after_ms=self.policy.queue_ms,
-            ) from None
         try:
-            course.queued_s = self._clock.monotonic() - began
             written = course.claim is not None or entry.definition.side_effects not in HARMLESS
             if written and (late := await self._intend(course, entry)) is not None:
                 return late
@@ -274,7 +301,7 @@ class Dispatcher:
             if refusal is None:
                 return await self._run(course, entry, instance, circuit)
         finally:
-            gate.leave()
+            gate.leave(party)
         return await self._fallbacks.answer(course, entry, refusal)
 
     async def _run(self, course: Course, entry: Entry, instance: Instance, circuit: Circuit) -> Outcome:
@@ -282,15 +309,13 @@ class Dispatcher:
         ticket, outcome = self._circuits.begin(circuit), None
         try:
             if definition.retryable:
-                rule = self.policy.retry.over(definition.retry)
+                rule = self._policy.retry.over(definition.retry)
                 attempt = partial(self._attempt, course, entry, instance)
                 outcome = await self._attempts.run(course, definition, rule, attempt)
             else:
                 outcome = await self._attempt(course, entry, instance)
         finally:
             self._circuits.end(circuit, ticket, course, outcome)
-        if definition.fallback is not None and outcome.code is Code.OK:
-            self._fallbacks.keep(course, entry, outcome)
         return outcome
 
     async def _attempt(self, course: Course, entry: Entry, instance: Instance) -> Outcome:
@@ -323,14 +348,6 @@ class Dispatcher:
             return self._timed_out(course, began if course.attempt_s else course.started)
         if not outcome.entered:
             course.entered = entered
-        size, limit = _size(outcome.data_json), self.policy.max_result_bytes
-        if size > limit:
-            raise Refused(
-                Code.INVALID_RESULT,
-                f"the result has {size} bytes; {limit} is the limit",
-                reason="too large",
-                remedy="ask for less at a time",
-            )
         return outcome
 
     def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
@@ -369,11 +386,12 @@ class Dispatcher:
                 parent_request_id=request.request_id,
             )
             result = await self.call(nested)
-            return Outcome(result.code, result.data_json, result.message, detail=result.detail)
+            return Outcome(
+                result.code,
+                result.data_json,
+                result.message,
+                detail=result.detail,
+                content_json=result.content_json,
+            )
 
         return call
-
-
-def _size(text: str) -> int:
-    """Bytes in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

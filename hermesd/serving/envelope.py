@@ -20,6 +20,7 @@ REMEDIES: Mapping[Code, str] = {
     Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
     Code.CANCELLED: "call again if the answer is still wanted",
     Code.CIRCUIT_OPEN: "try again after detail.retry_after_ms, or do without this tool until then",
+    Code.RATE_LIMITED: "try again after detail.retry_after_ms",
     Code.OVERLOADED: "try again after detail.retry_after_ms",
     Code.TOOL_ERROR: "read the message; the tool itself refused or failed",
     Code.INVALID_RESULT: "report it to the plugin's author; the tool did run",
@@ -28,6 +29,9 @@ REMEDIES: Mapping[Code, str] = {
     Code.INTERNAL: "report it to the operator with the request_id",
 }
 
+#: Where nothing has happened, trying again later may help.
+RETRYABLE = frozenset({Code.OVERLOADED, Code.UNAVAILABLE, Code.RATE_LIMITED, Code.CIRCUIT_OPEN})
+
 
 def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     """The answer of a call that ends at `now` (monotonic seconds) with `outcome`."""
@@ -35,6 +39,10 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         return _replayed(course, course.replayed, now)
     request, entry = course.request, course.entry
     definition = entry.definition if entry is not None else None
+    side_effects = definition.side_effects if definition is not None else "none"
+    effect = course.effect or effect_of(
+        outcome.code, side_effects, entered=course.entered, stated=outcome.effect
+    )
     detail = dict(outcome.detail)
     if course.coerced:
         detail["coerced"] = list(course.coerced)
@@ -52,15 +60,11 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         attempts=course.attempts,
         duration_ms=(now - course.started) * 1000,
         queued_ms=course.queued_s * 1000,
-        retryable=outcome.retryable or outcome.code in (Code.OVERLOADED, Code.UNAVAILABLE),
-        effect=course.effect
-        or effect_of(
-            outcome.code,
-            definition.side_effects if definition is not None else "none",
-            entered=course.entered,
-            stated=outcome.effect,
-        ),
+        retryable=outcome.retryable or (outcome.code in RETRYABLE and effect == "none"),
+        effect=effect,
         detail=detail,
+        truncated=outcome.truncated,
+        content_json=outcome.content_json if outcome.code is Code.OK else "",
     )
 
 

@@ -73,9 +73,10 @@ class Fallbacks:
         self._last_good = LastGood(clock)
 
     def keep(self, course: Course, entry: Entry, outcome: Outcome) -> None:
-        """A tool with a fallback answered: remember it where that is what stands in."""
+        """A tool with a fallback was answered, as it promised: remember it where that is what stands in."""
         fallback = entry.definition.fallback
-        if fallback is not None and fallback.kind == "last_good":
+        own = outcome.code is Code.OK and not outcome.detail.get("degraded")
+        if own and fallback is not None and fallback.kind == "last_good":
             self._last_good.keep(course, entry, outcome.data_json)
 
     async def answer(self, course: Course, entry: Entry, refusal: Outcome) -> Outcome:

@@ -33,6 +33,8 @@ class Flight:
     started: float
     instance: Instance | None = None
     cut: Cut | None = None
+    #: It goes on without its caller.
+    detached: bool = False
 
     @property
     def key(self) -> Key:
@@ -52,10 +54,8 @@ class Flights:
     """All calls in flight, by the request id and on whose wish they are."""
 
     _by_id: dict[Key, Flight] = field(default_factory=dict)
-    _idle: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self._idle.set()
+    #: Made when somebody waits for it: each call would pay for its being cleared and set.
+    _idle: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -83,7 +83,9 @@ class Flights:
 
     async def idle(self) -> None:
         """Return when no call is in flight."""
-        await self._idle.wait()
+        while self._by_id:
+            idle = self._idle = self._idle or asyncio.Event()
+            await idle.wait()
 
 
 class Entered:
@@ -103,10 +105,11 @@ class Entered:
                 f"a call with request_id {flight.request_id!r} is in flight", remedy="use a fresh request_id"
             )
         listed[self._key] = flight
-        self._flights._idle.clear()
 
     def __exit__(self, *_: object) -> None:
         listed = self._flights._by_id
         del listed[self._key]
-        if not listed:
-            self._flights._idle.set()
+        idle = self._flights._idle
+        if idle is not None and not listed:
+            idle.set()
+            self._flights._idle = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
 from hermesd.clock import Clock
 from hermesd.model.definition import Parsed
@@ -21,12 +22,13 @@ class Lease:
 
     def __enter__(self) -> None:
         self._instance.leases += 1
-        self._instance._idle.clear()
 
     def __exit__(self, *_: object) -> None:
-        self._instance.leases -= 1
-        if not self._instance.leases:
-            self._instance._idle.set()
+        instance = self._instance
+        instance.leases -= 1
+        if instance._idle is not None and not instance.leases:
+            instance._idle.set()
+            instance._idle = None
 
 
 class Instance:
@@ -56,10 +58,10 @@ class Instance:
         self.calls = calls
         self.leases = 0
         self._clock = clock
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._since = clock.now()
-        self._reason = (runtime.unavailable() or ("",))[0]
+        #: Made when somebody waits for it: each call would pay for its being cleared and set.
+        self._idle: asyncio.Event | None = None
+        self._refusal = runtime.unavailable()
+        self._standing = _standing(self._refusal, clock.now())
 
     def lease(self) -> Lease:
         """Hold the instance for the length of one call, which is a `with` block."""
@@ -67,12 +69,21 @@ class Instance:
 
     async def idle(self) -> None:
         """Return when no call holds a lease."""
-        await self._idle.wait()
+        while self.leases:
+            idle = self._idle = self._idle or asyncio.Event()
+            await idle.wait()
 
     def standing(self) -> Standing:
         """Ready, or unavailable with the runtime's own reason; `since` is when that was first seen."""
         refusal = self.runtime.unavailable()
-        reason, remedy = refusal or ("", "")
-        if reason != self._reason:
-            self._reason, self._since = reason, self._clock.now()
-        return Standing(State.UNAVAILABLE if refusal else State.READY, self._since, reason, remedy)
+        if refusal != self._refusal:
+            same = refusal is not None and refusal[0] == self._standing.reason
+            self._refusal = refusal
+            self._standing = _standing(refusal, self._standing.since if same else self._clock.now())
+        return self._standing
+
+
+def _standing(refusal: tuple[str, str] | None, since: datetime) -> Standing:
+    if refusal is None:
+        return Standing(State.READY, since)
+    return Standing(State.UNAVAILABLE, since, *refusal)

@@ -31,9 +31,10 @@ def store_error(error: OSError, path: Path, doing: str) -> StoreError:
     return StoreError(f"cannot {doing} {path}: {reason}", remedy=REMEDIES.get(error.errno or 0, ""))
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
     """Replace `path` by `data`: after a crash the file holds the old bytes or the new, never a part.
 
+    `sync` False: that holds for a crash of the daemon, and not for one of the machine.
     Raises StoreError; the old file is untouched then and no temporary file is left.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -43,11 +44,13 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
             try:
                 os.fchmod(descriptor, mode)
                 write_all(descriptor, data)
-                os.fsync(descriptor)
+                if sync:
+                    os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             os.replace(temporary, path)
-            sync_directory(path.parent)
+            if sync:
+                sync_directory(path.parent)
         except OSError as error:
             raise store_error(error, path, "write") from error
     finally:

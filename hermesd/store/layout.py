@@ -63,6 +63,10 @@ class DataDir:
     def logs(self) -> Path:
         return self.root / "logs"
 
+    @property
+    def output(self) -> Path:
+        return self.root / "output"
+
     def prepare(self) -> None:
         """Make the folders (0700), and refuse a data dir that is another user's or a newer build's.
 

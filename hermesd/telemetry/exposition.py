@@ -66,6 +66,9 @@ class Exposition(Collector):
             ("source",),
         )
         yield GaugeMetricFamily("hermesd_tool_inflight", "Calls that are going on.", value=tally.inflight)
+        yield GaugeMetricFamily(
+            "hermesd_calls_waiting", "Calls that wait for admission now.", value=tally.waiting()
+        )
         yield _histogram(
             "hermesd_queue_seconds", "Time that a call waited for admission.", [((), tally.queued)]
         )
@@ -80,6 +83,17 @@ class Exposition(Collector):
         for (tool, plugin), state in tally.circuits.items():
             circuits.add_metric((tool, plugin), state)
         yield circuits
+        yield CounterMetricFamily(
+            "hermesd_results_truncated_total",
+            "Results that were cut because they were too long for a model.",
+            value=tally.truncated,
+        )
+        yield GaugeMetricFamily(
+            "hermesd_output_bytes", "Disk that kept results take.", value=tally.output_bytes
+        )
+        yield GaugeMetricFamily(
+            "hermesd_calls_detached", "Detached calls that are going on.", value=tally.detached
+        )
         yield CounterMetricFamily(
             "hermesd_denials_total",
             "Operations refused because the caller may not do them.",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ class Tally:
     calls: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     durations: dict[str, Distribution] = field(default_factory=dict)
     inflight: int = 0
+    #: Asked when the metrics are.
+    waiting: Callable[[], int] = lambda: 0
     queued: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
     denials: int = 0
     confirmations: Counter[str] = field(default_factory=Counter)
@@ -86,6 +89,9 @@ class Tally:
     child_rss: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
     commits: dict[str, Distribution] = field(default_factory=dict)
+    truncated: int = 0
+    output_bytes: int = 0
+    detached: int = 0
 
 
 class Metrics:
@@ -144,6 +150,10 @@ class Metrics:
             self._tally.reloads["ok" if ok else "rejected"] += 1
             self._tally.reload_ok = int(ok)
 
+    def set_waiting(self, waiting: Callable[[], int]) -> None:
+        """How many calls wait for admission is what this answers, on any thread."""
+        self._tally.waiting = waiting
+
     def set_generation(self, generation: int) -> None:
         """This generation serves now."""
         self._tally.generation = generation
@@ -178,6 +188,15 @@ class Metrics:
             if commits is None:
                 commits = self._tally.commits[store] = Distribution(_SECONDS)
             commits.observe(seconds)
+
+    def result_truncated(self) -> None:
+        """A result was cut."""
+        with self._lock:
+            self._tally.truncated += 1
+
+    def set_outputs(self, kept_bytes: int, detached: int) -> None:
+        """So many bytes of results are kept, and so many detached calls go on."""
+        self._tally.output_bytes, self._tally.detached = kept_bytes, detached
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""

@@ -200,7 +200,7 @@ def test_what_this_build_lacks_is_named_wherever_a_plugin_asks_for_it(
     home.follow("needy", "words")
     home.plugin(
         "needy",
-        "from hermesd.plugin import tool\n\n@tool(rate_limit={'calls': 1})\ndef get_it() -> int: return 1\n",
+        "from hermesd.plugin import tool\n\n@tool(requires=[{'env': 'X'}])\ndef get_it() -> int: return 1\n",
         manifest='requirements: ["python-dateutil>=2.9"]\n',
     )
     words = home.plugins / "words"
@@ -213,7 +213,7 @@ def test_what_this_build_lacks_is_named_wherever_a_plugin_asks_for_it(
     notices = daemon.ctl_json("reload")["notices"]
     assert any(each["name"] == "needy" and "requirements" in each["reason"] for each in notices)
     assert (
-        "needy.get_it: rate_limit: this build does not have that feature yet"
+        "needy.get_it: requires: this build does not have that feature yet"
         in _plugin(daemon, "needy")["warnings"]
     )
     shown = _plugin(daemon, "words")

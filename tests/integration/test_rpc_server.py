@@ -113,7 +113,6 @@ async def test_a_caller_that_goes_away_cancels_its_call(tools, daemon: Daemon):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("detach", True),
         ("tool_call_id", "c"),
         ("append", True),
         ("context_id", "x"),

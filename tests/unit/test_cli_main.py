@@ -73,6 +73,7 @@ def test_every_command_of_this_build_is_there() -> None:
         *(f"ctl confirmations{each}" for each in ("", " list", " approve", " deny")),
         *(f"ctl agents{each}" for each in ("", " list", " add", " rotate", " revoke", " whoami")),
         *(f"ctl tools{each}" for each in ("", " list", " show", " call", " enable", " disable", " reset")),
+        *(f"ctl calls{each}" for each in ("", " watch", " output", " cancel")),
         *(
             f"ctl plugins{each}"
             for each in (

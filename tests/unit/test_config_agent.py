@@ -41,7 +41,7 @@ agents:
     assert configuration.agents == {
         "reporter": AgentEntry(
             SHA, ("agent", "clerk"), ToolRights(("orders.*",), ("*.delete_*",)), "read", True,
-            "2027-06-30T00:00:00+00:00",
+            expires="2027-06-30T00:00:00+00:00",
         ),
         "zhang": AgentEntry(tools=ToolRights(("*",)), expires="2027-06-30T00:00:00+00:00"),
     }  # fmt: skip

@@ -13,6 +13,7 @@ from hermesd.config.configuration import Configuration, Server, TrustEntry
 from hermesd.config.load import find_config, load_configuration
 from hermesd.config.permission import Permissions
 from hermesd.errors import ConfigError, Rejection
+from hermesd.model.rate import Bound, RateLimit
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -323,7 +324,9 @@ def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path
         """
 plugins: {untrusted: {scraper: {isolation: call, image: x, grant: {network: ["a:1"]}}}}
 defaults:
-  result: {max_tokens: 9}
+  timeouts_ms: {http: 1}
+  retry: {max_attempts: 3}
+  circuit_breaker: {window: 20}
 store: {key: k}
 tools: [{name: weather.get_now, version: 1.0.0, type: http, method: GET, url: "https://host/now"}]
 mcp_servers: {x: {command: npx, foo: 1}}
@@ -342,10 +345,9 @@ telemetry: {call_log: {max_mb: 1}, otlp_endpoint: x}
     named = {each.name for each in configuration.warnings}
     assert named == {
         "plugins.untrusted",
-        "defaults.result",
         "store", "tools", "mcp_servers", "mcp_servers.x.foo",
         "mcpServers", "profiles", "sandbox", "sessions", "selection", "memory", "peers",
-        "agents.reporter.rate", "agents.reporter.budget", "agents.reporter.provide", "agents.reporter.memory",
+        "agents.reporter.budget", "agents.reporter.provide", "agents.reporter.memory",
         "telemetry.call_log", "telemetry.otlp_endpoint",
     }  # fmt: skip
     for warning in configuration.warnings:
@@ -437,3 +439,21 @@ def test_without_a_working_folder_absolute_paths_still_load(
     assert load(tmp_path, "data_dir: d", overrides={"data_dir": "/abs"}).data_dir == Path("/abs")
     with pytest.raises(ConfigError, match="the working folder cannot be read"):
         load(tmp_path, "", overrides={"data_dir": "relative"})
+
+
+def test_a_plugins_limits_are_typed_and_a_rate_may_be_a_number(tmp_path: Path) -> None:
+    configuration = load(
+        tmp_path,
+        "plugins: {limits: {orders: {max_concurrency: 4, rate: {calls: 10, per_s: 60}}, words: {rate: 3}}}",
+    )
+    assert configuration.plugins.limits == {
+        "orders": Bound(4, RateLimit(10, 60.0)), "words": Bound(None, RateLimit(3, 1.0)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rate", ["0", "true", "fast", "{calls: 0}", "{calls: 1, per_s: 0}", "{call: 1}", "[1]"]
+)
+def test_what_is_no_rate_is_refused_at_its_place(tmp_path: Path, rate: str) -> None:
+    told = refusals(tmp_path, f"plugins:\n  limits:\n    orders:\n      rate: {rate}\n")
+    assert [(each.line, "rate" in str(each)) for each in told] == [(4, True)]

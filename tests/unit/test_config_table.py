@@ -11,6 +11,7 @@ from hermesd.config import configuration as types
 from hermesd.config.kind import Number
 from hermesd.config.reference import render
 from hermesd.config.table import TABLE
+from hermesd.model.rate import Bound
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +61,7 @@ def test_only_what_a_running_daemon_cannot_change_needs_a_restart() -> None:
         ("server.limits", types.Limits),
         ("plugins", types.Plugins),
         ("plugins.trusted.*", types.TrustEntry),
+        ("plugins.limits.*", Bound),
         ("plugins.untrusted.*", types.UntrustedEntry),
         ("defaults", types.Defaults),
         ("defaults.description_chars", types.DescriptionChars),
@@ -92,6 +94,7 @@ def test_the_dataclasses_mirror_the_table(section: str, kind: type) -> None:
         ("defaults.circuit_breaker", types.CircuitBreaker()),
         ("telemetry", types.Telemetry()),
         ("plugins.trusted.*", types.TrustEntry()),
+        ("plugins.limits.*", Bound()),
         ("server.tls", types.Tls()),
         ("agents.*", types.AgentEntry()),
         ("agents.*.tools", types.ToolRights()),

@@ -58,7 +58,7 @@ def test_a_daemon_without_trouble_shows_no_attention(daemon: Double) -> None:
 def test_json_is_one_document_with_the_protos_names_and_numbers_as_numbers(daemon: Double) -> None:
     daemon.answers["GetStatus"] = status_answer()
     document = daemon.run("--json", "status").json
-    assert document["calls"] == {"inflight": 0, "total": 2**40}
+    assert document["calls"] == {"inflight": 0, "total": 2**40, "waiting": 0}
     assert document["git"] == {"commit": "0123456789abcdef", "dirty": True}
     assert document["uptime_s"] == 4000
     assert document["plugins"][1]["rejections"][0]["line"] == 3
@@ -252,3 +252,16 @@ def test_calls_that_wait_for_the_operator_need_attention(daemon: Double) -> None
     answer = admin_pb2.GetStatusResponse(state="ready", confirmations=2)
     daemon.answers["GetStatus"] = answer
     assert "2 calls wait for your agreement: hermesd ctl confirmations list" in daemon.run("status").out
+
+
+@pytest.mark.promise("ADM-7")
+def test_full_limits_and_who_waits_behind_them_are_shown(daemon: Double) -> None:
+    answer = status_answer()
+    answer.calls.inflight, answer.calls.waiting = 19, 3
+    answer.crowded.add(scope="tool", name="orders.query_status", running=16, places=16, waiting=3)
+    answer.crowded.add(scope="plugin", name="orders", running=64, places=64)
+    daemon.answers["GetStatus"] = answer
+    shown = daemon.run("status").out
+    assert "19 in flight, 3 of them waiting" in shown
+    assert "tool orders.query_status: 16 of 16 run, 3 waiting" in shown
+    assert "plugin orders: 64 of 64 run\n" in shown

@@ -11,6 +11,7 @@ from hermesd.api.v1 import admin_pb2, tool_pb2
 from hermesd.errors import Rejection
 from hermesd.model.call import Code, Result
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.rate import RateLimit
 from hermesd.model.status import PluginStatus, ReloadReport, Standing, State
 from hermesd.rpc import translate
 from hermesd.rpc.call_events import CallEvent
@@ -28,7 +29,7 @@ def result(**changes: object) -> Result:
         "code": Code.TIMEOUT, "message": "迟了", "data_json": "[1]", "request_id": "r", "session_id": "s",
         "tool": "a.b_c", "version": "1.2.3", "generation": 4, "attempts": 2, "duration_ms": 1.5,
         "queued_ms": 0.5, "retryable": True, "effect": "unknown", "detail": {"remedy": "再试"},
-        "truncated": True,
+        "truncated": True, "content_json": '[{"type":"text","text":"图"}]',
     }  # fmt: skip
     return Result(**(values | changes))  # type: ignore[arg-type]
 
@@ -37,25 +38,28 @@ def test_every_field_of_the_envelope_arrives():
     value = result()
     message = translate.result_message(value)
     for each in dataclasses.fields(Result):
-        if each.name != "detail":
+        if each.name not in ("detail", "content_json"):
             assert getattr(message, each.name) == getattr(value, each.name), each.name
     assert message.status == "error"
     assert message.detail_json == '{"remedy":"再试"}'
+    assert [(each.type, each.text) for each in message.content] == [("text", "图")]
     assert set(message.DESCRIPTOR.fields_by_name) == {
-        *(each.name for each in dataclasses.fields(Result)), "status", "detail_json",
-    } - {"detail"}  # fmt: skip
+        *(each.name for each in dataclasses.fields(Result)), "status", "detail_json", "content",
+    } - {"detail", "content_json"}  # fmt: skip
 
 
 def test_every_field_of_a_definition_arrives():
     definition = ToolDefinition(
         name="a.b_c", version="1.0.0", parameters={"type": "object"}, title="题", returns={"type": "integer"},
         timeout_ms=5, max_concurrency=2, tags=("x",), depends_on=("d",), parameter_guide={"p": "q"},
+        rate_limit=RateLimit(7, 2.5),
     )  # fmt: skip
     tool = message_of(
         translate.ToolMessages(), dataclasses.replace(tool_entry("a.b_c"), definition=definition)
     )
     assert (tool.title, tool.timeout_ms, tool.max_concurrency) == ("题", 5, 2)
     assert (tool.parameters_json, tool.returns_json) == ('{"type":"object"}', '{"type":"integer"}')
+    assert (tool.rate_limit.calls, tool.rate_limit.per_s) == (7, 2.5)
     assert (list(tool.tags), list(tool.depends_on), dict(tool.parameter_guide)) == (["x"], ["d"], {"p": "q"})
     assert tool.digest == definition.digest
     names = {each.name for each in dataclasses.fields(ToolDefinition)}
@@ -68,6 +72,7 @@ def test_absent_bounds_stay_absent():
     tool = message_of(translate.ToolMessages(), tool_entry("a.b_c"))
     assert not tool.HasField("timeout_ms")
     assert not tool.HasField("max_concurrency")
+    assert not tool.HasField("rate_limit")
 
 
 def test_a_changed_definition_or_state_is_seen_though_translations_are_kept():
@@ -127,7 +132,7 @@ def test_absent_parts_of_a_status_are_left_out():
 
 @pytest.mark.parametrize("payload", [{}, {"done": "x", "total": "y", "message": None}, {"done": 2**60}])
 def test_odd_progress_of_a_tool_never_breaks_its_call(payload: dict[str, object]):
-    message = translate.event_message(CallEvent(2, "progress", payload))
+    message = translate.event_message(CallEvent(2, "progress", payload), tool_pb2.StreamCallToolResponse)
     assert message.HasField("progress")
 
 
@@ -137,7 +142,7 @@ def test_odd_log_lines_of_a_tool_never_break_its_call():
         "message": "\ud800",
         "fields": {"at": AT, "s": {3}, "o": object()},
     }
-    message = translate.event_message(CallEvent(2, "log", payload, 4))
+    message = translate.event_message(CallEvent(2, "log", payload, 4), tool_pb2.StreamCallToolResponse)
     assert (message.log.level, message.log.message, message.dropped_logs) == ("info", "?", 4)
 
 
@@ -160,4 +165,4 @@ def test_a_status_with_text_that_cannot_travel_arrives_all_the_same():
 def test_progress_that_no_float_holds_is_told_as_nothing():
     for done in (10**400, float("nan"), float("-inf"), "a", None):
         event = CallEvent(2, "progress", {"done": done, "total": done, "message": "x"})
-        assert translate.event_message(event).progress.done == 0
+        assert translate.event_message(event, tool_pb2.StreamCallToolResponse).progress.done == 0

@@ -227,8 +227,8 @@ async def test_a_call_cancelled_while_it_waits_for_a_thread_is_no_stray_and_neve
     tmp_path: Path, gates: Gates
 ) -> None:
     async with bench(tmp_path / "p", STUCK, max_concurrency=1, max_stray_threads=1) as b:
-        running = [b.call("stuck") for _ in range(2)]
-        await acquire(gates, 2)
+        running = [b.call("stuck") for _ in range(4)]  # a thread for each of its sync tools, and one more
+        await acquire(gates, 4)
         waiting = b.call("polite")
         await asyncio.sleep(0)
         await end(waiting)

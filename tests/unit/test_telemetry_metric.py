@@ -114,3 +114,10 @@ def test_the_series_of_circuits_are_bounded(metrics: Metrics) -> None:
 def test_attempts_are_counted(metrics: Metrics) -> None:
     metrics.call_retried()
     assert _value(metrics, "hermesd_tool_retries_total") == 1
+
+
+@pytest.mark.promise("ADM-7")
+def test_how_many_calls_wait_is_asked_when_the_metrics_are() -> None:
+    metrics, waiting = Metrics(), [3, 5]
+    metrics.set_waiting(lambda: waiting.pop(0))
+    assert [_value(metrics, "hermesd_calls_waiting") for _ in range(2)] == [3, 5]

@@ -82,7 +82,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses", "confirmations", "agents_addresses")
+    __slots__ = ("version", "state", "pid", "uptime_s", "revision", "generation", "config_digest", "config_files", "git", "reload", "tools", "plugins", "calls", "processes", "warnings", "threads", "addresses", "confirmations", "crowded", "agents_addresses")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class GetStatusResponse(_message.Message):
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     CONFIRMATIONS_FIELD_NUMBER: _ClassVar[int]
+    CROWDED_FIELD_NUMBER: _ClassVar[int]
     AGENTS_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     version: str
     state: str
@@ -134,8 +135,23 @@ class GetStatusResponse(_message.Message):
     threads: _containers.ScalarMap[str, int]
     addresses: _containers.RepeatedScalarFieldContainer[str]
     confirmations: int
+    crowded: _containers.RepeatedCompositeFieldContainer[Crowd]
     agents_addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ..., confirmations: _Optional[int] = ..., agents_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., revision: _Optional[str] = ..., generation: _Optional[int] = ..., config_digest: _Optional[str] = ..., config_files: _Optional[_Iterable[str]] = ..., git: _Optional[_Union[GitState, _Mapping]] = ..., reload: _Optional[_Union[ReloadSummary, _Mapping]] = ..., tools: _Optional[_Mapping[str, int]] = ..., plugins: _Optional[_Iterable[_Union[Plugin, _Mapping]]] = ..., calls: _Optional[_Union[CallCounts, _Mapping]] = ..., processes: _Optional[_Iterable[_Union[Process, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., threads: _Optional[_Mapping[str, int]] = ..., addresses: _Optional[_Iterable[str]] = ..., confirmations: _Optional[int] = ..., crowded: _Optional[_Iterable[_Union[Crowd, _Mapping]]] = ..., agents_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Crowd(_message.Message):
+    __slots__ = ("scope", "name", "running", "places", "waiting")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    name: str
+    running: int
+    places: int
+    waiting: int
+    def __init__(self, scope: _Optional[str] = ..., name: _Optional[str] = ..., running: _Optional[int] = ..., places: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class GitState(_message.Message):
     __slots__ = ("commit", "dirty")
@@ -156,12 +172,14 @@ class ReloadSummary(_message.Message):
     def __init__(self, last_result: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., rejected: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
 
 class CallCounts(_message.Message):
-    __slots__ = ("inflight", "total")
+    __slots__ = ("inflight", "total", "waiting")
     INFLIGHT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     inflight: int
     total: int
-    def __init__(self, inflight: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+    waiting: int
+    def __init__(self, inflight: _Optional[int] = ..., total: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class Process(_message.Message):
     __slots__ = ("name", "pid", "rss_bytes", "cpu_percent", "fds", "threads")

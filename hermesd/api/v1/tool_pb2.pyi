@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from hermesd.api.v1 import output_pb2 as _output_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -17,8 +18,16 @@ class ToolExample(_message.Message):
     arguments_json: str
     def __init__(self, user_says: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
+class RateLimit(_message.Message):
+    __slots__ = ("calls", "per_s")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    PER_S_FIELD_NUMBER: _ClassVar[int]
+    calls: int
+    per_s: float
+    def __init__(self, calls: _Optional[int] = ..., per_s: _Optional[float] = ...) -> None: ...
+
 class Tool(_message.Message):
-    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
+    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "rate_limit", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
     class ParameterGuideEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +57,7 @@ class Tool(_message.Message):
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     COERCE_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    RATE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +92,7 @@ class Tool(_message.Message):
     enabled: bool
     coerce: bool
     confirm: str
+    rate_limit: RateLimit
     roles: _containers.RepeatedScalarFieldContainer[str]
     state: str
     reason: str
@@ -94,7 +105,7 @@ class Tool(_message.Message):
     retry_json: str
     circuit_breaker_json: str
     fallback_json: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., rate_limit: _Optional[_Union[RateLimit, _Mapping]] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "include_unavailable", "source", "domain", "session_id")
@@ -174,7 +185,7 @@ class CallToolRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., session_id: _Optional[str] = ..., request_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., confirmation_token: _Optional[str] = ..., detach: _Optional[bool] = ..., tool_call_id: _Optional[str] = ..., append: _Optional[bool] = ..., context_id: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("status", "code", "message", "data_json", "detail_json", "truncated", "request_id", "session_id", "tool", "version", "generation", "attempts", "duration_ms", "queued_ms", "retryable", "effect")
+    __slots__ = ("status", "code", "message", "data_json", "detail_json", "truncated", "request_id", "session_id", "tool", "version", "generation", "attempts", "duration_ms", "queued_ms", "retryable", "effect", "content")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +202,7 @@ class Result(_message.Message):
     QUEUED_MS_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
     status: str
     code: str
     message: str
@@ -207,7 +219,8 @@ class Result(_message.Message):
     queued_ms: float
     retryable: bool
     effect: str
-    def __init__(self, status: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., data_json: _Optional[str] = ..., detail_json: _Optional[str] = ..., truncated: _Optional[bool] = ..., request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., tool: _Optional[str] = ..., version: _Optional[str] = ..., generation: _Optional[int] = ..., attempts: _Optional[int] = ..., duration_ms: _Optional[float] = ..., queued_ms: _Optional[float] = ..., retryable: _Optional[bool] = ..., effect: _Optional[str] = ...) -> None: ...
+    content: _containers.RepeatedCompositeFieldContainer[_output_pb2.ContentPart]
+    def __init__(self, status: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., data_json: _Optional[str] = ..., detail_json: _Optional[str] = ..., truncated: _Optional[bool] = ..., request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., tool: _Optional[str] = ..., version: _Optional[str] = ..., generation: _Optional[int] = ..., attempts: _Optional[int] = ..., duration_ms: _Optional[float] = ..., queued_ms: _Optional[float] = ..., retryable: _Optional[bool] = ..., effect: _Optional[str] = ..., content: _Optional[_Iterable[_Union[_output_pb2.ContentPart, _Mapping]]] = ...) -> None: ...
 
 class CallToolResponse(_message.Message):
     __slots__ = ("result",)
@@ -272,6 +285,30 @@ class CancelCallRequest(_message.Message):
 class CancelCallResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class WatchCallRequest(_message.Message):
+    __slots__ = ("request_id", "after_seq")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    after_seq: int
+    def __init__(self, request_id: _Optional[str] = ..., after_seq: _Optional[int] = ...) -> None: ...
+
+class WatchCallResponse(_message.Message):
+    __slots__ = ("seq", "started", "progress", "log", "result", "dropped_logs")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_LOGS_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    started: CallStarted
+    progress: CallProgress
+    log: CallLog
+    result: Result
+    dropped_logs: int
+    def __init__(self, seq: _Optional[int] = ..., started: _Optional[_Union[CallStarted, _Mapping]] = ..., progress: _Optional[_Union[CallProgress, _Mapping]] = ..., log: _Optional[_Union[CallLog, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., dropped_logs: _Optional[int] = ...) -> None: ...
 
 class WatchToolsRequest(_message.Message):
     __slots__ = ("after_seq",)

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from hermesd.api.v1 import output_pb2 as hermesd_dot_api_dot_v1_dot_output__pb2
 from hermesd.api.v1 import tool_pb2 as hermesd_dot_api_dot_v1_dot_tool__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -63,6 +64,16 @@ class ToolServiceStub:
                 request_serializer=hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallRequest.SerializeToString,
                 response_deserializer=hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallResponse.FromString,
                 _registered_method=True)
+        self.WatchCall = channel.unary_stream(
+                '/hermesd.api.v1.ToolService/WatchCall',
+                request_serializer=hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallResponse.FromString,
+                _registered_method=True)
+        self.ReadCallOutput = channel.unary_unary(
+                '/hermesd.api.v1.ToolService/ReadCallOutput',
+                request_serializer=hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputRequest.SerializeToString,
+                response_deserializer=hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputResponse.FromString,
+                _registered_method=True)
         self.WatchTools = channel.unary_stream(
                 '/hermesd.api.v1.ToolService/WatchTools',
                 request_serializer=hermesd_dot_api_dot_v1_dot_tool__pb2.WatchToolsRequest.SerializeToString,
@@ -114,6 +125,24 @@ class ToolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchCall(self, request, context):
+        """Follows a detached call: `started`, then its progress and log lines, and `result` last, also when it has ended
+        already. NOT_FOUND when there is none with that id, it has expired, or it is not the caller's. OUT_OF_RANGE for
+        an `after_seq` that has not happened.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadCallOutput(self, request, context):
+        """Reads the whole of a result that was cut (`truncated`), or that of a detached call, page by page, until it expires.
+        NOT_FOUND when there is none, it has expired, or it is not the caller's. INVALID_ARGUMENT for an offset beyond
+        the end or within a character.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchTools(self, request, context):
         """Follows changes of the catalogue. The first event is `started`. OUT_OF_RANGE when `after_seq` is no longer
         kept or the reader fell behind: list the tools again, then watch again.
@@ -149,6 +178,16 @@ def add_ToolServiceServicer_to_server(servicer, server):
                     servicer.CancelCall,
                     request_deserializer=hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallRequest.FromString,
                     response_serializer=hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallResponse.SerializeToString,
+            ),
+            'WatchCall': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchCall,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallResponse.SerializeToString,
+            ),
+            'ReadCallOutput': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadCallOutput,
+                    request_deserializer=hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputRequest.FromString,
+                    response_serializer=hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputResponse.SerializeToString,
             ),
             'WatchTools': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchTools,
@@ -295,6 +334,60 @@ class ToolService:
             '/hermesd.api.v1.ToolService/CancelCall',
             hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallRequest.SerializeToString,
             hermesd_dot_api_dot_v1_dot_tool__pb2.CancelCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hermesd.api.v1.ToolService/WatchCall',
+            hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_tool__pb2.WatchCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadCallOutput(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermesd.api.v1.ToolService/ReadCallOutput',
+            hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputRequest.SerializeToString,
+            hermesd_dot_api_dot_v1_dot_output__pb2.ReadCallOutputResponse.FromString,
             options,
             channel_credentials,
             insecure,
