@@ -18,10 +18,7 @@ UNSAID = Bound()
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Milliseconds, but for names in `_s`.
-
-    `timeouts_ms` is by source or timeout class; `plugins`, `agents` by name.
-    """
+    """Milliseconds throughout. `timeouts_ms` is by source or timeout class; `plugins`, `agents` by name."""
 
     timeouts_ms: Mapping[str, int] = field(default_factory=lambda: {"python": 3000, "batch": 15000})
     max_timeout_ms: int = 300_000

@@ -88,10 +88,10 @@ class Tally:
     lag: Distribution = field(default_factory=lambda: Distribution(_LAG_SECONDS))
     child_rss: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
-    commits: dict[str, Distribution] = field(default_factory=dict)
     truncated: int = 0
     output_bytes: int = 0
     detached: int = 0
+    commits: dict[str, Distribution] = field(default_factory=dict)
 
 
 class Metrics:
@@ -181,14 +181,6 @@ class Metrics:
         with self._lock:
             self._tally.dropped += count
 
-    def store_committed(self, store: str, seconds: float) -> None:
-        """A batch was written into that store, or was tried to, in so many seconds."""
-        with self._lock:
-            commits = self._tally.commits.get(store)
-            if commits is None:
-                commits = self._tally.commits[store] = Distribution(_SECONDS)
-            commits.observe(seconds)
-
     def result_truncated(self) -> None:
         """A result was cut."""
         with self._lock:
@@ -197,6 +189,14 @@ class Metrics:
     def set_outputs(self, kept_bytes: int, detached: int) -> None:
         """So many bytes of results are kept, and so many detached calls go on."""
         self._tally.output_bytes, self._tally.detached = kept_bytes, detached
+
+    def store_committed(self, store: str, seconds: float) -> None:
+        """A batch was written into that store, or was tried to, in so many seconds."""
+        with self._lock:
+            commits = self._tally.commits.get(store)
+            if commits is None:
+                commits = self._tally.commits[store] = Distribution(_SECONDS)
+            commits.observe(seconds)
 
     def denied(self) -> None:
         """An operation was refused because its caller may not do it."""
