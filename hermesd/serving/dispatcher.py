@@ -86,7 +86,7 @@ class Dispatcher:
         self._observer = observer
         self._clock = clock
         self.idempotency = Idempotency(
-            ledger or MemoryLedger(), clock, lambda: self.policy.idempotency_window_s
+            ledger or MemoryLedger(), clock, lambda: self._policy.idempotency_window_s
         )
         self._confirmations = confirmations or Confirmations(clock)
         self._circuits = circuits or Circuits(registry, clock)
@@ -258,7 +258,7 @@ class Dispatcher:
 
     async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
         """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
-        set_deadline(course, entry, self.policy)
+        set_deadline(course, entry, self._policy)
         try:
             course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
