@@ -15,6 +15,7 @@ from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import MAX_INT32, CtlCommand
 from hermesd.ctl.message import message_json
+from hermesd.model.deprecation import Deprecation
 from hermesd.model.handover import model_name
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen, escape_json, json_text
@@ -108,6 +109,8 @@ def show_result(screen: Screen, result: tool_pb2.Result) -> None:
     """Data on stdout when the tool answered; otherwise what was wrong and what to do, on stderr."""
     if result.code == "OK":
         show_data(screen, result.data_json)
+        if leaving := json.loads(result.detail_json or "{}").get("deprecated"):
+            screen.note(f"{result.tool} is {Deprecation(**leaving)}")
         if result.truncated:
             screen.note("the data was cut: it is larger than this build hands out")
         return

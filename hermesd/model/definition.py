@@ -11,8 +11,11 @@ from typing import cast, get_args
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.call import SideEffects
 from hermesd.model.correct import Correction, compile_corrections
+from hermesd.model.deprecation import Deprecation, parse_deprecation
 from hermesd.model.digest import digest_of
+from hermesd.model.field_content import content_faults, undeclared_guides
 from hermesd.model.name import domain_of, nearest, tool_name_fault
+from hermesd.model.requirement import Requirement, parse_requirements
 from hermesd.model.schema import Schema, SchemaFault
 
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
@@ -34,8 +37,6 @@ DEFERRED_FIELDS = frozenset(
         "fallback",
         "rate_limit",
         "roles",
-        "requires",
-        "deprecated",
     }
 )
 
@@ -73,6 +74,8 @@ class ToolDefinition:
     enabled: bool = True
     coerce: bool = True
     correct: tuple[Mapping[str, object], ...] = ()
+    requires: tuple[Requirement, ...] = ()
+    deprecated: Deprecation | None = None
     deferred: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -82,10 +85,17 @@ class ToolDefinition:
     @property
     def digest(self) -> str:
         """Changes when anything that a caller can see changes."""
-        return digest_of({name: getattr(self, name) for name in _DIGESTED} | {"examples": self._examples()})
+        return digest_of({name: getattr(self, name) for name in _DIGESTED} | self._typed())
 
-    def _examples(self) -> list[dict[str, object]]:
-        return [{"user_says": each.user_says, "arguments": each.arguments} for each in self.examples]
+    def _typed(self) -> dict[str, object]:
+        """The fields that are more than JSON, as JSON."""
+        return {
+            "examples": [
+                {"user_says": each.user_says, "arguments": each.arguments} for each in self.examples
+            ],
+            "requires": [each.as_detail() for each in self.requires],
+            "deprecated": self.deprecated and self.deprecated.as_detail(),
+        }
 
 
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
@@ -131,7 +141,8 @@ def parse_definition(
     if (size := _size(raw)) > MAX_DEFINITION_CHARS:
         reason = f"the definition has {size} characters, and {MAX_DEFINITION_CHARS} are the most"
         raise PluginError([Rejection(plugin, f"tool {name[:100]!r}: {reason}", "shorten it", file, line)])
-    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1])]
+    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1]), *content_faults(raw)]
+    typed = _typed_fields(raw, name, faults)
     schema: Schema | None = None
     try:
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
@@ -156,8 +167,20 @@ def parse_definition(
                 for each in faults
             ]
         )
-    definition = _build(raw, version)
+    definition = _build({**raw, **typed}, version)
     return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections)
+
+
+def _typed_fields(raw: Mapping[str, object], name: str, faults: list[str]) -> dict[str, object]:
+    """The fields that have a type of their own; what is wrong with them is added to `faults`."""
+    made: dict[str, object] = {}
+    if isinstance(raw.get("deprecated"), dict):
+        made["deprecated"], wrong = parse_deprecation(cast("dict[str, object]", raw["deprecated"]), name)
+        faults.extend(wrong)
+    if isinstance(raw.get("requires"), list):
+        made["requires"], wrong = parse_requirements(cast("list[object]", raw["requires"]))
+        faults.extend(wrong)
+    return made
 
 
 def _size(raw: Mapping[str, object]) -> int:
@@ -249,5 +272,9 @@ def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
         warnings.append(f"its description has {length} characters; a model pays for each beyond {enough} too")
     if not definition.description:
         warnings.append("has no description")
+    warnings.extend(
+        f"parameter_guide: there is no parameter {name!r}"
+        for name in undeclared_guides(definition.parameter_guide, definition.parameters)
+    )
     warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
     return warnings
