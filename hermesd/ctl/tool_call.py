@@ -15,7 +15,7 @@ from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import MAX_INT32, CtlCommand
 from hermesd.ctl.message import message_json
-from hermesd.model.deprecation import Deprecation
+from hermesd.model.deprecation import FIELDS, Deprecation
 from hermesd.model.handover import model_name
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen, escape_json, json_text
@@ -110,7 +110,7 @@ def show_result(screen: Screen, result: tool_pb2.Result) -> None:
     if result.code == "OK":
         show_data(screen, result.data_json)
         if leaving := json.loads(result.detail_json or "{}").get("deprecated"):
-            screen.note(f"{result.tool} is {Deprecation(**leaving)}")
+            screen.note(f"{result.tool} is {Deprecation(*(str(leaving.get(key, '')) for key in FIELDS))}")
         if result.truncated:
             screen.note("the data was cut: it is larger than this build hands out")
         return
