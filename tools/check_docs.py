@@ -71,7 +71,7 @@ def codes(root: Path) -> set[str]:
 
 
 def detail_keys(root: Path) -> set[str]:
-    """What the daemon's own code puts into `detail`: `Refused(…, key=…)`, `detail={…}`, `detail["key"] = …`."""
+    """What the code puts into `detail`: `Refused(…, key=…)`, `detail={…}`, `detail["key"] = …`."""
     found: set[str] = set()
     for path in files(root / "hermesd", ".py"):
         for node in ast.walk(parse(path)):
