@@ -58,8 +58,10 @@ KINDS = (
 class Stage:
     """A daemon that serves the probe as every kind."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, **server: Any) -> None:
+        """`server`: keys of the configuration's section."""
         self.home = home
+        self._server = server
         tree = _tree(home.path / "tree")
         site = home.path / "site"
         for kind in KINDS:
@@ -81,7 +83,11 @@ class Stage:
             "calls": ["*.echo_arguments", "*.act_*", "*.call_other", "*.sleep_over"],
         }
         self.home.configure(
-            {"secrets": {"PROBE_TOKEN": TOKEN}, "defaults": {"queue_ms": QUEUE_MS}},
+            {
+                "secrets": {"PROBE_TOKEN": TOKEN},
+                "defaults": {"queue_ms": QUEUE_MS},
+                "server": self._server,
+            },
             trusted={
                 kind.plugin: {"follow": True, "isolation": kind.isolation, "grant": grant}
                 for kind in KINDS
