@@ -26,12 +26,14 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+#: The first digit of the third group has RFC 9562's variant in its upper two bits.
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
 def uuid7(clock: Clock) -> str:
     """A new UUIDv7 (RFC 9562): unique, and in order of creation to the millisecond."""
-    milliseconds = int(clock.now().timestamp() * 1000)
-    value = milliseconds << 80 | int.from_bytes(os.urandom(10))
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    # As uuid.UUID writes it, which takes as long as all of the above to be made.
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    # Put together from digits: uuid.UUID, and arithmetic on 128 bits, take several times as long.
+    stamp = f"{int(clock.now().timestamp() * 1000):012x}"
+    chance = os.urandom(10).hex()
+    variant = _VARIANT[chance[3]]
+    return f"{stamp[:8]}-{stamp[8:]}-7{chance[:3]}-{variant}{chance[4:7]}-{chance[7:19]}"

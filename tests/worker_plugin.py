@@ -135,6 +135,14 @@ def wait(ctx: ToolContext) -> str:
     return "told"
 
 @tool
+def listen(ctx: ToolContext, seconds: float) -> bool:
+    return ctx.cancelled.wait(seconds)
+
+@tool
+def perhaps(ctx: ToolContext, ask: bool) -> object:
+    return ctx.call("text.stats") if ask else "quick"
+
+@tool
 def stubborn(seconds: float) -> str:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -202,6 +210,16 @@ def invocation(
         emit=emit or (lambda kind, value: None),
         call=call,
     )
+
+
+async def outlasts(runtime, call: Invocation) -> bool:
+    """Whether the call has no answer at its deadline, when its caller gives it up."""
+    try:
+        async with asyncio.timeout_at(call.deadline):
+            await runtime.invoke(call)
+    except TimeoutError:
+        return True
+    return False
 
 
 def data(outcome: Outcome):

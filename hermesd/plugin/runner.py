@@ -1,8 +1,9 @@
 """Runs one plugin in a process of its own: loads it, tells what it offers, serves calls until told to stop.
 
 Threads: the main thread loads the plugin and runs its hooks. Leaders and followers read the frames: the
-thread that read a call of a sync tool runs it itself, after it has let the next one read, so that a call
-needs no hop. Async tools run as tasks on one loop thread, made when first needed.
+thread that read a call of a sync tool runs it itself, so that a call needs no hop. It lets the next one read
+first, unless the tool has always been quick of late: then it goes on leading until the call takes long.
+Async tools run as tasks on one loop thread, made when first needed.
 
 Guarantee: each call is answered exactly once; nothing that a tool raises ends the process; what a tool
 prints never reaches the protocol.
@@ -14,6 +15,7 @@ import faulthandler
 import gc
 import json
 import queue
+import signal
 import sys
 import threading
 import time
@@ -43,12 +45,19 @@ MAX_LOG_CHARS = 64 * 1024
 #: progress of each call is kept.
 LINES_PER_S = 2000
 PROGRESS_PER_S = 500
+#: A sync tool whose last calls were all quick (so many, each below so many seconds) runs while its thread
+#: still leads. The lead is taken from it when the call has not ended `LEAD_S` later: as long may other calls
+#: and cancellations wait once.
+QUICK_CALLS = 8
+QUICK_S = 0.0005
+LEAD_S = 0.005
 
 
 class Call:
     """One call in flight."""
 
     __slots__ = (
+        "asked",
         "asks",
         "cancelled",
         "context",
@@ -75,6 +84,8 @@ class Call:
         self.task: asyncio.Task[None] | None = None
         #: The numbers of the calls that this one waits for.
         self.asks: set[int] = set()
+        #: Whether it ever called another tool: to wait for an answer another thread must read.
+        self.asked = False
 
 
 class LoopThread:
@@ -165,8 +176,15 @@ class Runner:
         self._asks: dict[int, Future[Any]] = {}
         self._ask = 0
         self._control: queue.SimpleQueue[tuple[Head, bytes]] = queue.SimpleQueue()
+        #: Whoever holds it reads. It is taken from a leader whose call takes long, so no `with` holds it.
         self._baton = threading.Lock()
         self._mutex = threading.Lock()
+        #: The call that the leader runs itself.
+        self._led: Call | None = None
+        #: Whether the timer that takes the lead away is ours: plugin code may have put its own in its place.
+        self._timed = False
+        #: How many calls of a sync tool were quick in a row.
+        self._quick: dict[str, int] = {}
         self._backlog: deque[Call] = deque()
         self._threads = 0
         self._idle = 0
@@ -182,10 +200,15 @@ class Runner:
         self._channel.send({"t": "hello", "version": FRAME_VERSION, "python": python})
         self._add_thread()
         steps = {"load": self._load, "ready": self._ready}
+        # Python runs this on the main thread, which waits below; a handler may fill a queue.
+        signal.signal(signal.SIGALRM, self._overdue)
         while True:
             head, body = self._control.get()
             if head["t"] == "shutdown":
                 break
+            if head["t"] == "depose":
+                self._depose()
+                continue
             try:
                 steps[head["t"]](head, body)
             except LoadFault as fault:
@@ -219,6 +242,7 @@ class Runner:
             self._loop.run(lifespan.aopen())
         else:
             lifespan.open()
+        self._timed = signal.getsignal(signal.SIGALRM) == self._overdue
         self._channel.send({"t": "ready", "refusal": lifespan.unavailable()})
 
     def _shut_down(self) -> None:
@@ -252,14 +276,17 @@ class Runner:
                 call = self._backlog.popleft() if self._backlog else None
                 self._idle += call is None
             if call is None:
-                with self._baton:
+                self._baton.acquire()
+                try:
                     call = self._lead()
-                if call is None:
+                except EOFError:
+                    self._baton.release()
                     return
-            self._run(call)
+            if call is not None:
+                self._run(call)
 
     def _lead(self) -> Call | None:
-        """Read frames until one is a call that this thread is to run. None: the channel is closed."""
+        """Read frames until another thread leads; the call to run, if any. Raises EOFError at the end."""
         while True:
             try:
                 head, body = self._channel.receive()
@@ -269,22 +296,61 @@ class Runner:
             except (FrameFault, KeyError, ValueError) as error:
                 self._line(0)("error", f"the daemon sent what cannot be read: {error}", {})
                 break
-            if call is not None and self._hand_over(call):
+            if call is None or not self._can_hand_over(call):
+                continue
+            if self._quick.get(call.tool.name, 0) < QUICK_CALLS or not self._timed:
+                self._hand_over()
                 return call
+            if not self._run_leading(call):
+                return None
         self._control.put(({"t": "shutdown"}, b""))
-        return None
+        raise EOFError
 
-    def _hand_over(self, call: Call) -> bool:
+    def _can_hand_over(self, call: Call) -> bool:
         """Whether somebody else can lead, so that this thread may run the call; if not it is queued."""
         with self._mutex:
-            # This thread itself counted as idle while it led.
+            # This thread itself counts as idle while it leads. As long as it does no other becomes busy.
             if self._idle < 2 and self._threads >= self._max_threads:
                 self._backlog.append(call)
                 return False
+            return True
+
+    def _hand_over(self) -> None:
+        """Let another thread lead."""
+        with self._mutex:
             self._idle -= 1
             if self._idle == 0:
                 self._add_thread()
-            return True
+        self._baton.release()
+
+    def _run_leading(self, call: Call) -> bool:
+        """Run a call and keep the lead; whether it could be kept."""
+        self._led = call
+        signal.setitimer(signal.ITIMER_REAL, LEAD_S)
+        self._run(call)
+        with self._mutex:
+            if self._led is not call:
+                return False
+            self._led = None
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        return True
+
+    def _overdue(self, _signal: int, _frame: object) -> None:
+        self._control.put(({"t": "depose"}, b""))
+
+    def _depose(self) -> None:
+        """Let another thread lead, if the leader runs a call. Any thread."""
+        with self._mutex:
+            if self._led is None:
+                return
+            self._led = None
+        self._hand_over()
+
+    def _took(self, call: Call, seconds: float) -> None:
+        """How long a tool ran, without the way of its answer."""
+        name = call.tool.name
+        is_quick = seconds < QUICK_S and not call.asked
+        self._quick[name] = self._quick.get(name, 0) + 1 if is_quick else 0
 
     def _handle(self, head: Head, body: bytes) -> Call | None:
         """Serve one frame. Returns the call of a sync tool, for the thread that asked."""
@@ -345,7 +411,11 @@ class Runner:
                     call, {"code": "CANCELLED", "message": "cancelled before it began", "effect": "none"}
                 )
                 return
-            text = encode_result(call.tool.invoke(call.context, call.values))
+            began = time.monotonic()
+            try:
+                text = encode_result(call.tool.invoke(call.context, call.values))
+            finally:
+                self._took(call, time.monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its answer
             self._failed(call, error)
         else:
@@ -417,6 +487,9 @@ class Runner:
             ask = self._ask
             self._asks[ask] = future
         call.asks.add(ask)
+        call.asked = True
+        if self._led is call:
+            self._depose()
         future.add_done_callback(lambda done: self._forget(call, ask, done))
         if call.cancelled.is_set():
             self._settle(ask, ToolCallError("CANCELLED", "the calling tool was cancelled"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
 
 from hermesd.api.v1 import tool_pb2, tool_pb2_grpc
 from hermesd.clock import Clock, uuid7
@@ -18,7 +20,13 @@ from hermesd.rpc.deadline import own_deadline
 from hermesd.rpc.fault import UnsupportedError
 from hermesd.rpc.interceptor import Context, caller_of_call
 from hermesd.rpc.ports import Calls, Entry, Registry
-from hermesd.rpc.translate import CALLABLE_STATES, ToolMessages, event_message, result_message
+from hermesd.rpc.translate import (
+    CALLABLE_STATES,
+    ToolMessages,
+    event_message,
+    response_message,
+    result_message,
+)
 
 MAX_REQUEST_ID = 128
 MAX_SESSION_ID = 128
@@ -92,7 +100,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         self, request: tool_pb2.CallToolRequest, context: Context
     ) -> tool_pb2.CallToolResponse:
         result = await self._calls.call(self._call_request(request, context))
-        return tool_pb2.CallToolResponse(result=result_message(self._bounded(result)))
+        return response_message(self._bounded(result))
 
     async def StreamCallTool(self, request: tool_pb2.StreamCallToolRequest, context: Context) -> None:
         call = self._call_request(request.call, context)
@@ -145,16 +153,19 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
             await context.write(tool_pb2.WatchToolsResponse(seq=each.seq, change=change))
 
     def _call_request(self, request: tool_pb2.CallToolRequest, context: Context) -> CallRequest:
-        _check_call(request)
+        """The call that is asked for. Raises InvalidRequestError or UnsupportedError."""
+        # What was given and nothing else: to ask for each field would take most of the time.
+        given = {field.name: value for field, value in request.ListFields()}
+        _check_call(given)
         return CallRequest(
-            tool=request.name,
-            arguments_json=request.arguments_json or "{}",
-            request_id=request.request_id or uuid7(self._clock),
+            tool=given["name"],
+            arguments_json=given.get("arguments_json", "{}"),
+            request_id=given.get("request_id") or uuid7(self._clock),
             caller=caller_of_call.get(),
-            session_id=request.session_id,
-            timeout_ms=request.timeout_ms if request.HasField("timeout_ms") else None,
+            session_id=given.get("session_id", ""),
+            timeout_ms=given.get("timeout_ms"),
             deadline=own_deadline(context.time_remaining(), self._clock.monotonic()),
-            metadata=dict(request.metadata) if request.metadata else {},
+            metadata=dict(given["metadata"]) if "metadata" in given else _NONE,
         )
 
     def _bounded(self, result: Result) -> Result:
@@ -199,20 +210,24 @@ def not_found_tool(name: str, known: object) -> NotFoundError:
     return NotFoundError(f"there is no tool {name!r}", remedy=remedy)
 
 
-def _check_call(request: tool_pb2.CallToolRequest) -> None:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def _check_call(given: Mapping[str, Any]) -> None:
     """Refuse a request that cannot be a call. The arguments are the dispatcher's to judge."""
-    _check_name(request.name)
-    if any(_unsupported_values(request)):
-        raise next(_unsupported(field) for field in UNSUPPORTED if getattr(request, field))
-    if len(request.request_id) > MAX_REQUEST_ID or not _plain(request.request_id):
-        raise InvalidRequestError(f"request_id must be at most {MAX_REQUEST_ID} printable characters")
-    if len(request.session_id) > MAX_SESSION_ID or not _plain(request.session_id):
-        raise InvalidRequestError(f"session_id must be at most {MAX_SESSION_ID} printable characters")
-    if request.HasField("timeout_ms") and request.timeout_ms < 1:
-        raise InvalidRequestError(f"timeout_ms must be at least 1, got {request.timeout_ms}")
-    metadata = request.metadata
-    if not metadata:
+    _check_name(given.get("name", ""))
+    if len(given) == 1 or given.keys() == {"name", "arguments_json"}:
         return
+    for field in UNSUPPORTED:
+        if field in given:
+            raise _unsupported(field)
+    for field, most in (("request_id", MAX_REQUEST_ID), ("session_id", MAX_SESSION_ID)):
+        text = given.get(field, "")
+        if len(text) > most or not text.isprintable():
+            raise InvalidRequestError(f"{field} must be at most {most} printable characters")
+    if given.get("timeout_ms", 1) < 1:
+        raise InvalidRequestError(f"timeout_ms must be at least 1, got {given['timeout_ms']}")
+    metadata = given.get("metadata", _NONE)
     if len(metadata) > MAX_METADATA:
         raise InvalidRequestError(f"metadata has {len(metadata)} entries, more than {MAX_METADATA}")
     for key, value in metadata.items():
@@ -220,18 +235,11 @@ def _check_call(request: tool_pb2.CallToolRequest) -> None:
             raise InvalidRequestError(f"metadata {key[:50]!r} is longer than {MAX_METADATA_CHARS} characters")
 
 
-_unsupported_values = attrgetter(*UNSUPPORTED)
-
-
 def _check_name(name: str) -> None:
     if not name:
         raise InvalidRequestError("name is empty", remedy="name the tool to call")
     if len(name) > MAX_LENGTH:
         raise InvalidRequestError(f"name is longer than {MAX_LENGTH} characters")
-
-
-def _plain(text: str) -> bool:
-    return not text or text.isprintable()
 
 
 def _unsupported(field: str) -> UnsupportedError:

@@ -7,7 +7,6 @@ import logging
 import os
 import random
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from hermesd.clock import Clock
 from hermesd.errors import LauncherError, PluginError, Rejection
@@ -91,7 +90,7 @@ class WorkerRuntime:
         self._touch()
 
     async def invoke(self, invocation: Invocation) -> Outcome:
-        """Run a tool; never raises for its failure. TIMEOUT comes at the deadline, whatever the tool does."""
+        """Run a tool; never raises for its failure. Cancelled, it returns at once, whatever the tool does."""
         worker = self._current()
         if worker is None:
             started = await self._start_for(invocation)
@@ -100,20 +99,14 @@ class WorkerRuntime:
             worker = started
         remaining = self._remaining(invocation)
         if remaining is not None and remaining <= 0:
-            return _timeout("none")
+            return _timeout()
         self._used_at = self._clock.monotonic()
         call = worker.call(invocation, remaining)
-        timer = None
-        if remaining is not None:
-            timer = asyncio.get_running_loop().call_later(remaining, self._out_of_time, worker, call)
         try:
             return await call.future
         except asyncio.CancelledError:
             self._abandon(worker, call)
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
 
     async def close(self) -> None:
         """Run the shutdown hooks, end every process: at most `close_timeout_s` and what the kernel needs."""
@@ -211,7 +204,7 @@ class WorkerRuntime:
         # The start outlives a caller that gives up: the next one wants it too.
         await asyncio.wait([starting], timeout=self._remaining(invocation))
         if not starting.done():
-            return _timeout("none")
+            return _timeout()
         if starting.cancelled():
             return self._unavailable("the plugin is stopped", "")
         if (error := starting.exception()) is not None:
@@ -242,11 +235,6 @@ class WorkerRuntime:
             log.error("starting the worker of %s failed", self._spec.name, exc_info=error)
 
     # calls that do not end
-
-    def _out_of_time(self, worker: WorkerProcess, call: Call) -> None:
-        if not call.future.done():
-            call.future.set_result(_timeout(None))
-            self._abandon(worker, call)
 
     def _abandon(self, worker: WorkerProcess, call: Call) -> None:
         """The caller has its answer. The tool is told, and has the grace to end."""
@@ -335,5 +323,5 @@ class WorkerRuntime:
         return Outcome(Code.UNAVAILABLE, message=message, effect="none", retryable=True, detail=detail)
 
 
-def _timeout(effect: Literal["none"] | None) -> Outcome:
-    return Outcome(Code.TIMEOUT, message="the tool did not answer before the deadline", effect=effect)
+def _timeout() -> Outcome:
+    return Outcome(Code.TIMEOUT, message="the deadline passed before the tool was reached", effect="none")

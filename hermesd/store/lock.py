@@ -51,12 +51,6 @@ class DataDirLock:
             raise
         self._descriptor = descriptor
 
-    def announce(self, addresses: Sequence[str]) -> None:
-        """Tell who finds the lock taken where this daemon listens. Raises StoreError."""
-        if self._descriptor is None:
-            raise RuntimeError("this lock is not held")
-        self._write(self._descriptor, addresses)
-
     def release(self) -> None:
         """Let go. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None

@@ -73,12 +73,6 @@ class ServedStore:
             kept = {name: each for name, each in self._units.items() if each not in known.values()}
             self._replace(served, {**kept, **known})
 
-    def forget(self, plugin: str) -> None:
-        """Drop a plugin's history. Raises StoreError."""
-        with self._lock:
-            served = {name: history for name, history in self._served.items() if name != plugin}
-            self._replace(served, {name: each for name, each in self._units.items() if name != plugin})
-
     def keep(self, kept: int) -> frozenset[str]:
         """The digests of the `kept` newest contents of each plugin: what a sweep must spare."""
         served = self._served

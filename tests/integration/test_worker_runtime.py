@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hermesd.model.call import Code, Outcome
-from tests.worker_plugin import PLUGIN, data, invocation, until
+from tests.worker_plugin import PLUGIN, data, invocation, outlasts, until
 
 
 async def test_a_worker_describes_its_plugin_with_places(made):
@@ -101,6 +101,50 @@ async def test_a_sync_tool_runs_on_the_thread_that_read_its_call_and_async_ones_
     assert len({data(each) for each in loops}) == 1
 
 
+async def quickened(runtime, tool, **arguments):
+    """Call a tool until its thread runs it while it leads."""
+    for _ in range(60):
+        data(await runtime.invoke(invocation(tool, **arguments)))
+
+
+async def test_a_quick_tool_that_takes_long_for_once_keeps_no_other_call_waiting(made):
+    runtime = await made()
+    await quickened(runtime, "nap", seconds=0)
+    began = time.monotonic()
+    naps = [asyncio.create_task(runtime.invoke(invocation("nap", seconds=0.5))) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert data(await runtime.invoke(invocation("echo", text="x"))) == "x"
+    assert time.monotonic() - began < 0.4
+    assert [data(await each) for each in naps] == ["slept"] * 3
+    assert time.monotonic() - began < 0.9
+
+
+async def test_a_quick_tool_that_takes_long_for_once_is_told_of_its_cancellation(made):
+    runtime = await made()
+    await quickened(runtime, "listen", seconds=0)
+    pid = runtime.vitals().pid
+    task = asyncio.create_task(runtime.invoke(invocation("listen", timeout_s=None, seconds=20)))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: runtime.vitals().running == 0)
+    assert data(await runtime.invoke(invocation("pid"))) == pid
+
+
+async def test_a_quick_tool_may_call_another_one_for_once(made):
+    runtime = await made()
+
+    async def call(tool, arguments):
+        return Outcome(Code.OK, '"asked"')
+
+    await quickened(runtime, "perhaps", ask=False)
+    began = time.monotonic()
+    asked = [runtime.invoke(invocation("perhaps", call=call, ask=True)) for _ in range(20)]
+    assert [data(each) for each in await asyncio.gather(*asked)] == ["asked"] * 20
+    assert time.monotonic() - began < 2
+
+
 async def test_more_calls_than_threads_are_all_answered(made):
     runtime = await made(max_concurrency=2)
     calls = [runtime.invoke(invocation("echo", text=str(n))) for n in range(200)]
@@ -178,8 +222,8 @@ async def test_an_exit_in_an_async_tool_ends_nothing(made):
 async def test_a_deadline_is_a_timeout_and_a_tool_that_listens_keeps_its_worker(made):
     runtime = await made()
     pid = runtime.vitals().pid
-    assert (await runtime.invoke(invocation("wait", timeout_s=0.2))).code is Code.TIMEOUT
-    assert (await runtime.invoke(invocation("meet", timeout_s=0.2, seconds=20))).code is Code.TIMEOUT
+    assert await outlasts(runtime, invocation("wait", timeout_s=0.2))
+    assert await outlasts(runtime, invocation("meet", timeout_s=0.2, seconds=20))
     await until(lambda: runtime.vitals().running == 0)
     await asyncio.sleep(0.4)
     assert runtime.vitals().pid == pid
@@ -237,7 +281,6 @@ async def test_a_cancelled_call_cancels_what_it_called(made):
             ended.append(tool)
 
     for tool in ("ask", "aask"):
-        outcome = await runtime.invoke(invocation(tool, timeout_s=0.2, call=call, tool="text.slow"))
-        assert outcome.code is Code.TIMEOUT
+        assert await outlasts(runtime, invocation(tool, timeout_s=0.2, call=call, tool="text.slow"))
         await until(lambda: runtime.vitals().running == 0)
     assert ended == ["text.slow", "text.slow"]

@@ -29,8 +29,7 @@ def lock(path: Path) -> DataDirLock:
 def test_the_loser_names_the_holder_and_what_to_do(tmp_path: Path) -> None:
     """grpc#16920: a second daemon that starts silently beside the first."""
     holder = lock(tmp_path)
-    holder.acquire()
-    holder.announce(["unix:/run/hermesd/hermesd.sock"])
+    holder.acquire(["unix:/run/hermesd/hermesd.sock"])
     with pytest.raises(LockedError) as caught:
         lock(tmp_path).acquire()
     assert f"pid {os.getpid()} since 2026-11-30T12:00:00+00:00" in caught.value.message
@@ -114,8 +113,3 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         lock(tmp_path).acquire()
     assert (tmp_path / "victim").read_text() == "mine"
-
-
-def test_announcing_without_the_lock_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError):
-        lock(tmp_path).announce([])

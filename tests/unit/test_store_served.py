@@ -77,12 +77,6 @@ def test_a_sweep_spares_the_newest_of_each_plugin(store: ServedStore) -> None:
     assert store.keep(2) == {"sha256:2", "sha256:1", "sha256:t2", "sha256:t1"}
 
 
-def test_a_forgotten_plugin_has_no_history(store: ServedStore, path: Path) -> None:
-    store.record([("orders", "sha256:1", "1")])
-    store.forget("orders")
-    assert ServedStore(path, Ticking()).plugins() == ()
-
-
 @pytest.mark.parametrize(
     "text",
     ["{", '{"version": 1}', '{"version": 1, "plugins": {"a": [{}]}}', '{"version": 1, "plugins": [1]}'],
@@ -102,5 +96,3 @@ def test_where_a_plugin_lay_when_it_served_is_known_after_a_restart(tmp_path: Pa
     assert (again.name_of("/plugins/x"), again.name_of(odd), again.name_of("/plugins/y")) == ("a", "b", "")
     again.record([("c", "sha256:3", "1")], {"c": "/plugins/x"})
     assert ServedStore(path, SystemClock()).name_of("/plugins/x") == "c"
-    again.forget("c")
-    assert again.name_of("/plugins/x") == ""
