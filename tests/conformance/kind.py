@@ -99,7 +99,7 @@ class Stage:
 
     def call(self, kind: Kind, tool: str, /, *, confirm: bool = True, **more: Any) -> CallResult:
         """One call; its arguments are keywords beside the client's own. It confirms where that is asked."""
-        own = ("timeout_ms", "timeout_s", "request_id", "session_id", "metadata", "text_of_arguments")
+        own = ("timeout_ms", "timeout_s", "request_id", "session_id", "idempotency_key", "text_of_arguments")
         options = {key: more.pop(key) for key in own if key in more}
         arguments = options.pop("text_of_arguments", more)
         name = tool if "." in tool else f"{kind.plugin}.{tool}"

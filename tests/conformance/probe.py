@@ -9,10 +9,10 @@ import re
 
 SOURCE = '''
 import asyncio, dataclasses, datetime, enum, math, os, sys, time, uuid
+import hermesd.plugin as sdk
 from typing import Annotated, Any, Literal
 from hermesd.plugin import tool, ToolContext, ToolError
 
-PARTS = []
 Outcome = Literal["ok", "error", "error_none", "error_done", "nothing", "sleep", "exception"]
 
 
@@ -25,6 +25,16 @@ class Order:
     id: int
     placed: datetime.date
     colour: Colour
+
+
+def note(path, line):
+    with open(path, "a") as file:
+        file.write(line + "\\n")
+
+
+def lines(path):
+    with open(path) as file:
+        return len(file.readlines())
 
 
 def act(outcome):
@@ -229,13 +239,66 @@ DEF do_formerly() -> str:
     return "still here"
 
 
-@tool(side_effects="write")
-DEF append_line(path: str, line: str = "x") -> int:
+@tool(side_effects="write", timeout_ms=20000)
+DEF append_line(path: str, line: str = "x", seconds: float = 0, then: Outcome = "ok") -> Any:
     """Appends a line, and says how many there are."""
-    with open(path, "a") as file:
-        file.write(line + "\\n")
-    with open(path) as file:
-        return len(file.readlines())
+    note(path, line)
+    PAUSE(seconds)
+    return lines(path) if then == "ok" else act(then)
+
+
+@tool(side_effects="write")
+DEF append_and_end(path: str) -> None:
+    """Appends a line, and ends the process that it runs in."""
+    note(path, "x")
+    os._exit(9)
+
+
+@tool(side_effects="read", retryable=True, retry={"max_attempts": 3, "backoff_ms": 1})
+DEF reach_service(path: str, failures: int) -> int:
+    """Reaches what cannot be reached at first."""
+    note(path, "attempt")
+    if lines(path) <= failures:
+        raise ConnectionResetError("reset by peer")
+    return lines(path)
+
+
+@tool(side_effects="write", retryable=True, retry={"max_attempts": 3, "backoff_ms": 1})
+DEF send_once(path: str) -> None:
+    """Sends what must not be sent twice."""
+    note(path, "attempt")
+    raise ConnectionResetError("reset by peer")
+
+
+@tool(side_effects="none", circuit_breaker={"consecutive_failures": 3, "open_ms": 400, "half_open_calls": 1})
+DEF ask_far(path: str) -> str:
+    """Asks a service that is there while `path` is."""
+    if not os.path.exists(path):
+        raise ConnectionRefusedError("refused")
+    return "reached"
+
+
+@tool(
+    side_effects="none",
+    circuit_breaker={"consecutive_failures": 2, "open_ms": 60000},
+    fallback={"value": {"from": "fallback"}},
+)
+DEF ask_with_fallback() -> dict[str, str]:
+    """Asks a service that is never there."""
+    raise ConnectionRefusedError("refused")
+
+
+@tool(side_effects="none", rate_limit={"calls": 2, "per_s": 60})
+DEF take_rate() -> str:
+    """Twice a minute."""
+    return "taken"
+
+
+@tool(side_effects="none")
+DEF show_content() -> Any:
+    """Shows texts, images and links beside its data."""
+    parts = [sdk.Text("three"), sdk.Image(b"\\x89PNG\\r\\n\\x1a\\n"), sdk.ResourceLink("file:///a/b.csv")]
+    return sdk.Content({"rows": 3}, parts)
 
 
 @tool(side_effects="write")
