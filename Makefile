@@ -57,7 +57,7 @@ proto: ## lint the API and compare it with what was published (needs npm)
 test: lint proto ## everything but faults and soak, within twelve minutes
 	$(PYTEST) -m "not fault and not soak" tests $(ARGS)
 
-fault: venv ## kill, fill, hang and feed garbage to real processes
+fault: venv ## kill, fill, hang and feed garbage to real processes (FUZZ_SECONDS=60 for each target)
 	$(PYTEST) -m fault tests $(ARGS)
 
 soak: venv ## run for long and watch threads, descriptors and memory

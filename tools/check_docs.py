@@ -70,6 +70,38 @@ def codes(root: Path) -> set[str]:
     return set()
 
 
+def detail_keys(root: Path) -> set[str]:
+    """What the code puts into `detail`: `Refused(…, key=…)`, `detail={…}`, `detail["key"] = …`."""
+    found: set[str] = set()
+    for path in files(root / "hermesd", ".py"):
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Call):
+                is_refusal = getattr(node.func, "id", "") == "Refused"
+                found.update(each.arg for each in node.keywords if is_refusal and each.arg is not None)
+                for each in node.keywords:
+                    if each.arg == "detail":
+                        found.update(_literal_keys(each.value))
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    found.update(_detail_keys_of(target, node.value))
+    return found
+
+
+def _detail_keys_of(target: ast.expr, value: ast.expr) -> Iterator[str]:
+    """Of `detail = {…}` and `detail["key"] = …`."""
+    if isinstance(target, ast.Name) and target.id == "detail":
+        yield from _literal_keys(value)
+    if isinstance(target, ast.Subscript) and getattr(target.value, "id", "") == "detail":
+        key = target.slice
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value
+
+
+def _literal_keys(value: ast.expr) -> Iterator[str]:
+    keys = value.keys if isinstance(value, ast.Dict) else []
+    yield from (each.value for each in keys if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
 def _is_member(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
 
@@ -115,7 +147,8 @@ CHECKS = (
     Check("metric", metrics, ("docs/operating.md",)),
     Check("event kind", event_kinds, ("docs/operating.md",)),
     Check("setting", settings, ("docs/configuration.md",)),
-    Check("result code", codes, ("docs/*.md",)),
+    Check("result code", codes, ("docs/codes.md",)),
+    Check("detail key", detail_keys, ("docs/codes.md",)),
     Check("command", commands, ("docs/*.md",)),
 )
 

@@ -16,6 +16,7 @@ from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import MAX_INT32, CtlCommand
 from hermesd.ctl.message import message_json
+from hermesd.model.deprecation import FIELDS, Deprecation
 from hermesd.model.handover import model_name
 from hermesd.terminal.exit_status import ExitStatus
 from hermesd.terminal.screen import Screen, escape_json, json_text
@@ -168,6 +169,8 @@ def show_result(screen: Screen, result: tool_pb2.Result) -> None:
         else:
             for text in content_lines(result):
                 screen.line(text)
+        if leaving := json.loads(result.detail_json or "{}").get("deprecated"):
+            screen.note(f"{result.tool} is {Deprecation(*(str(leaving.get(key, '')) for key in FIELDS))}")
         if result.truncated:
             screen.note(f"the result was cut; all of it: hermesd ctl calls output {result.request_id}")
         return

@@ -11,6 +11,7 @@ from hermesd.ctl.complete import complete_tool
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
+from hermesd.model.deprecation import Deprecation
 from hermesd.model.handover import FORMATS, Format, handed_over
 from hermesd.terminal.screen import Screen
 
@@ -60,7 +61,7 @@ def list_tools(ctx: click.Context, ready: bool, source: str, domain: str, to: Fo
                 each.side_effects,
                 str(each.tokens),
                 each.plugin,
-                each.reason or _first_line(each.description),
+                each.reason or _deprecated(each) or _first_line(each.description),
             ]
             for each in answer.tools
         ],
@@ -132,11 +133,20 @@ def _facts(tool: tool_pb2.Tool) -> list[tuple[str, str]]:
         ("rate", _rate(tool)),
         ("depends on", ", ".join(tool.depends_on)),
         ("for roles", ", ".join(tool.roles)),
+        ("requires", ", ".join(f"{each.kind} {each.name}" for each in tool.requires)),
+        ("deprecated", _deprecated(tool)),
         ("tags", ", ".join(tool.tags)),
         ("tokens", f"about {tool.tokens}"),
         ("plugin", f"{tool.plugin} ({tool.source})"),
         ("digest", tool.digest),
     ]
+
+
+def _deprecated(tool: tool_pb2.Tool) -> str:
+    if not tool.HasField("deprecated"):
+        return ""
+    said = tool.deprecated
+    return str(Deprecation(said.since, said.use, said.remove_after))
 
 
 def _show_parameters(screen: Screen, tool: tool_pb2.Tool) -> None:

@@ -12,10 +12,13 @@ from hermesd.errors import PluginError, Rejection
 from hermesd.model import circuit, retry
 from hermesd.model.call import SideEffects
 from hermesd.model.correct import Correction, compile_corrections
+from hermesd.model.deprecation import Deprecation, parse_deprecation
 from hermesd.model.digest import digest_of
 from hermesd.model.fallback import Fallback, fallback_faults
+from hermesd.model.field_content import content_faults, undeclared_guides
 from hermesd.model.name import domain_of, nearest, tool_name_fault
 from hermesd.model.rate import RateLimit, rate_fault, read_rate
+from hermesd.model.requirement import Requirement, parse_requirements
 from hermesd.model.rule import Override, rule_faults
 from hermesd.model.schema import Schema, SchemaFault
 
@@ -33,14 +36,6 @@ TIMEOUT_CLASSES = (
 
 #: Who has to agree before a tool runs.
 Confirm = Literal["none", "caller", "operator"]
-
-#: Fields that this build reads but whose feature it does not have; their use is a warning.
-DEFERRED_FIELDS = frozenset(
-    {
-        "requires",
-        "deprecated",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,8 @@ class ToolDefinition:
     retry: Override | None = None
     circuit_breaker: Override | None = None
     fallback: Fallback | None = None
-    deferred: Mapping[str, object] = field(default_factory=dict)
+    requires: tuple[Requirement, ...] = ()
+    deprecated: Deprecation | None = None
 
     @property
     def domain(self) -> str:
@@ -100,15 +96,19 @@ class ToolDefinition:
     @property
     def digest(self) -> str:
         """Changes when anything that a caller can see changes."""
-        plain = {
-            "examples": self._examples(),
+        return digest_of({name: getattr(self, name) for name in _DIGESTED} | self._typed())
+
+    def _typed(self) -> dict[str, object]:
+        """The fields that are more than JSON, as JSON."""
+        return {
+            "examples": [
+                {"user_says": each.user_says, "arguments": each.arguments} for each in self.examples
+            ],
             "fallback": self.fallback and self.fallback.plain(),
             "rate_limit": self.rate_limit and [self.rate_limit.calls, self.rate_limit.per_s],
+            "requires": [each.as_detail() for each in self.requires],
+            "deprecated": self.deprecated and self.deprecated.as_detail(),
         }
-        return digest_of({name: getattr(self, name) for name in _DIGESTED} | plain)
-
-    def _examples(self) -> list[dict[str, object]]:
-        return [{"user_says": each.user_says, "arguments": each.arguments} for each in self.examples]
 
 
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
@@ -123,7 +123,7 @@ _DIGESTED = (
     "name", "version", "title", "description", "tags", "when_to_use", "when_not_to_use", "parameter_guide",
     "parameters", "returns", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class",
     "max_concurrency", "depends_on", "roles", "enabled", "coerce", "correct", "confirm", "retry",
-    "circuit_breaker", "deferred",
+    "circuit_breaker",
 )  # fmt: skip
 
 
@@ -159,7 +159,8 @@ def parse_definition(
     if (size := _size(raw)) > MAX_DEFINITION_CHARS:
         reason = f"the definition has {size} characters, and {MAX_DEFINITION_CHARS} are the most"
         raise PluginError([Rejection(plugin, f"tool {name[:100]!r}: {reason}", "shorten it", file, line)])
-    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1])]
+    faults = [*_field_faults(raw), *_value_faults(raw, name, plugin, budget[1]), *content_faults(raw)]
+    typed = _typed_fields(raw, name, faults)
     schema: Schema | None = None
     try:
         schema = Schema.compile(cast("Mapping[str, object]", raw.get("parameters") or EMPTY_PARAMETERS))
@@ -185,8 +186,20 @@ def parse_definition(
                 for each in faults
             ]
         )
-    definition = _build(raw, version)
+    definition = _build({**raw, **typed}, version)
     return Parsed(definition, schema, tuple(_warnings(definition, budget[0])), corrections, returns)
+
+
+def _typed_fields(raw: Mapping[str, object], name: str, faults: list[str]) -> dict[str, object]:
+    """The fields that have a type of their own; what is wrong with them is added to `faults`."""
+    made: dict[str, object] = {}
+    if isinstance(raw.get("deprecated"), dict):
+        made["deprecated"], wrong = parse_deprecation(cast("dict[str, object]", raw["deprecated"]), name)
+        faults.extend(wrong)
+    if isinstance(raw.get("requires"), list):
+        made["requires"], wrong = parse_requirements(cast("list[object]", raw["requires"]))
+        faults.extend(wrong)
+    return made
 
 
 def _size(raw: Mapping[str, object]) -> int:
@@ -298,8 +311,6 @@ def _build(raw: Mapping[str, object], version: str) -> ToolDefinition:
     given.setdefault("version", version)
     given["parameters"] = given.get("parameters") or EMPTY_PARAMETERS
     given["fallback"] = Fallback.parse(cast("Mapping[str, object] | None", raw.get("fallback")))
-    deferred = {key: raw[key] for key in sorted(DEFERRED_FIELDS & raw.keys()) if raw[key] is not None}
-    given["deferred"] = deferred
     return ToolDefinition(**given)  # type: ignore[arg-type] # every field's type was checked above
 
 
@@ -314,7 +325,10 @@ def _warnings(definition: ToolDefinition, enough: int) -> list[str]:
     if definition.retry is not None and not definition.retryable:
         warnings.append("retry: says how to try again, and without `retryable: true` nothing is tried again")
     warnings.extend(_fallback_warnings(definition))
-    warnings.extend(f"{key}: this build does not have that feature yet" for key in definition.deferred)
+    warnings.extend(
+        f"parameter_guide: there is no parameter {name!r}"
+        for name in undeclared_guides(definition.parameter_guide, definition.parameters)
+    )
     return warnings
 
 

@@ -13,6 +13,8 @@ from typing import cast
 
 from hermesd.errors import Rejection
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.field_content import undeclared_guides
+from hermesd.model.handover import ANTHROPIC_PROPERTY
 from hermesd.model.name import VERB_OBJECT
 
 #: Shorter than this (wide characters count double) no text says source, form and what to do when missing.
@@ -41,7 +43,8 @@ def lint(
         *_texts(definition, description_chars),
         *_parameters(definition),
         *_returns(definition),
-        *_deferred(definition),
+        *_guides(definition),
+        *_way_out(definition),
     ]
     return tuple(
         Rejection(definition.name, f"tool {definition.name!r}: {reason}", remedy, file, line)
@@ -92,9 +95,23 @@ def _returns(definition: ToolDefinition) -> Iterator[tuple[str, str]]:
         yield "returns a bare object", _BARE_RETURN
 
 
-def _deferred(definition: ToolDefinition) -> Iterator[tuple[str, str]]:
-    for key in definition.deferred:
-        yield f"{key}: this build does not have that feature yet", "leave it out, or wait for the feature"
+def _guides(definition: ToolDefinition) -> Iterator[tuple[str, str]]:
+    for name in undeclared_guides(definition.parameter_guide, definition.parameters):
+        yield (
+            f"parameter_guide speaks of {name!r}, which is no parameter",
+            "name a parameter, or leave it out",
+        )
+    for name in cast("Mapping[str, object]", definition.parameters.get("properties") or {}):
+        if not ANTHROPIC_PROPERTY.fullmatch(name):
+            yield (
+                f"parameter {name[:80]!r} has a name that Anthropic's API refuses",
+                "use at most 64 letters a-z, digits, '_', '.' and '-'; say the rest in its description",
+            )
+
+
+def _way_out(definition: ToolDefinition) -> Iterator[tuple[str, str]]:
+    if definition.deprecated is not None and not definition.deprecated.use:
+        yield "is deprecated and does not say what to use in its place", "name that tool in deprecated.use"
 
 
 def _has_bare_object(schema: object, root: Mapping[str, object], depth: int = 8) -> bool:

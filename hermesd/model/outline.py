@@ -115,7 +115,7 @@ def _parameters(
     arguments = node.args
     for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         kind, text = _annotation(each.annotation)
-        if kind.rpartition(".")[2] == _CONTEXT:
+        if _is_context(each):
             continue
         schema = _BARE.get(kind.rpartition(".")[2], _SHAPED)
         yield each.arg, {**schema, "description": documented.parameters.get(each.arg) or text}
@@ -149,7 +149,12 @@ def _guide(node: ast.expr | None, function: ast.FunctionDef | ast.AsyncFunctionD
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return {_text(key): _text(value) for key, value in pairs if key is not None}
-    return {each.arg: COMPUTED for each in (*function.args.args, *function.args.kwonlyargs)}
+    arguments = (*function.args.args, *function.args.kwonlyargs)
+    return {each.arg: COMPUTED for each in arguments if not _is_context(each)}
+
+
+def _is_context(argument: ast.arg) -> bool:
+    return _annotation(argument.annotation)[0].rpartition(".")[2] == _CONTEXT
 
 
 def _text(node: ast.expr) -> str:

@@ -254,6 +254,8 @@ class _Workshop:
             return
         for parsed in instance.tools.values():
             yield from lint(parsed.definition, description_chars=budget, file=goal.path)
+        for name, unmet in instance.unmet.items():
+            yield Rejection(name, f"tool {name!r} cannot work here: {unmet.reason}", unmet.remedy, goal.path)
 
     def _unrun(self, goal: Goal) -> tuple[Sequence[Rejection], Sequence[Rejection]]:
         """What can be said of a plugin whose code does not run here: (warnings, faults of the code)."""
@@ -306,6 +308,8 @@ class _Workshop:
         self, dispatcher: Dispatcher, instance: Instance, definition: ToolDefinition
     ) -> list[Rejection]:
         if definition.side_effects not in ("none", "read") or definition.confirmation != "none":
+            return []
+        if definition.name in instance.unmet:
             return []
         failures = []
         for index, example in enumerate(definition.examples):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hermesd.clock import Clock
@@ -155,6 +155,10 @@ class Owner:
         own = self.instance.standing()
         if own.state is not State.READY:
             return own
+        if unmet := self.instance.unmet:
+            name, first = next(iter(unmet.items()))
+            reason = f"{len(unmet)} of {len(self.instance.tools)} tools cannot work: {name}: {first.reason}"
+            return Standing(State.DEGRADED, now, reason, first.remedy)
         if rejections:
             reason = f"the last good version serves; the new one was rejected: {rejections[0].fault}"
             return Standing(State.DEGRADED, now, reason, rejections[0].remedy)
@@ -168,6 +172,7 @@ class Owner:
         vitals = instance.runtime.vitals() if instance is not None else None
         tools = instance.tools if instance is not None else {}
         warnings = [f"{name}: {each}" for name, parsed in tools.items() for each in parsed.warnings]
+        warnings.extend(self._overdue())
         if instance is not None and not tools:
             warnings.append("offers no tool: mark its functions with @tool, or give them in hermesd_tools")
         return PluginStatus(
@@ -191,6 +196,14 @@ class Owner:
             permissions_json=canonical_json(goal.permissions),
             granted_json=canonical_json(self.run.granted if self.run is not None else {}),
         )
+
+    def _overdue(self) -> Iterator[str]:
+        """Of each tool that was announced to be gone by now."""
+        today = self._clock.now().date()
+        for name, parsed in self.instance.tools.items() if self.instance is not None else ():
+            leaving = parsed.definition.deprecated
+            if leaving is not None and leaving.is_overdue(today):
+                yield f"{name}: {leaving}, and that day is over: take it out"
 
 
 def identity_of(key: str, idle: Idle | None, found_digest: str) -> str:

@@ -12,6 +12,7 @@ from hermesd.clock import Clock
 from hermesd.errors import PluginError, Rejection
 from hermesd.model.definition import Parsed, parse_definition
 from hermesd.model.name import domain_of
+from hermesd.reload.availability import unmet_tools
 from hermesd.reload.goal import Goal, Run
 from hermesd.runtimes.runtime import Prepared, Runtime
 from hermesd.serving.instance import Instance
@@ -70,6 +71,7 @@ class Preparer:
             async with self._turn():
                 prepared = await runtime.prepare()
                 preparation.tools = parse_tools(run, prepared)
+                unmet = await unmet_tools(run, preparation.tools, self._clock)
             if not rehearse:
                 await self._wait_for_dependencies(preparation, others)
                 if make_way is not None:
@@ -81,7 +83,7 @@ class Preparer:
         except BaseException:
             await runtime.close()
             raise
-        return Instance(
+        instance = Instance(
             run.spec.name,
             run.key,
             run.spec.digest,
@@ -90,6 +92,8 @@ class Preparer:
             clock=self._clock,
             calls=run.calls,
         )
+        instance.unmet = unmet
+        return instance
 
     async def _wait_for_dependencies(
         self, preparation: Preparation, others: Mapping[str, Preparation]

@@ -10,6 +10,7 @@ from hermesd.clock import Clock
 from hermesd.errors import ConflictError, DrainingError, NotFoundError, Rejection
 from hermesd.model.name import domain_of
 from hermesd.model.status import PluginStatus, ReloadReport, State
+from hermesd.reload.availability import look_again
 from hermesd.reload.commit import Committer
 from hermesd.reload.drain import Drainer
 from hermesd.reload.goal import Plan
@@ -271,7 +272,15 @@ class Reloader:
                 self._late[name] = late
         self._late = {name: each for name, each in self._late.items() if not each.done()}
         run.under_way = [each for name, each in self._late.items() if ask.covers(name)]
+        await self._look_again(ask)
         run.drains.extend(await self._committer.commit(made, gone))
+
+    async def _look_again(self, ask: Ask) -> None:
+        """What tools require may have come or gone though their plugin is the same."""
+        serving = [owner for name, owner in self._owners.items() if ask.covers(name)]
+        for name in await look_again(serving, self._clock):
+            self._registry.state_changed(name)
+            self._listener.tell("plugin_state", name)
 
     async def _commit_late(self, run: Pass, owner: Owner, preparation: Preparation) -> None:
         """A preparation that outlasted its pass commits by itself, unless a newer goal has called it off.

@@ -191,6 +191,12 @@ def _definition_message(definition: ToolDefinition) -> tool_pb2.Tool:
         tool.circuit_breaker_json = compact(definition.circuit_breaker)
     if definition.fallback is not None:
         tool.fallback_json = compact(definition.fallback.plain())
+    for need in definition.requires:
+        tool.requires.append(
+            build(tool_pb2.ToolRequirement, kind=need.kind, name=need.name, remedy=need.remedy)
+        )
+    if definition.deprecated is not None:
+        tool.deprecated.CopyFrom(build(tool_pb2.ToolDeprecation, **definition.deprecated.as_detail()))
     if definition.timeout_ms is not None:
         tool.timeout_ms = definition.timeout_ms
     if definition.max_concurrency is not None:

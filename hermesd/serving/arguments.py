@@ -18,8 +18,10 @@ def parse_arguments(text: str) -> Mapping[str, object]:
         arguments = _decode(text or "{}")
         if text.count("{") + text.count("[") > MAX_DEPTH:  # with fewer it cannot be too deep
             depth_fault(arguments)
-        if "\\u" in text:  # an escape is the one way in which half a character can come
+        if "\\u" in text:  # half a character can come as an escape
             json.dumps(arguments, ensure_ascii=False).encode()
+        elif not text.isascii():
+            text.encode()  # or as it is, from another tool in this process
     except (ValueError, RecursionError, SchemaFault) as error:
         raise _malformed("is no JSON that can be used", str(error) or type(error).__name__) from None
     if not isinstance(arguments, dict):

@@ -38,7 +38,10 @@ class Entry:
                 State.DISABLED, self.since, "its definition says enabled: false", "enable it there"
             )
         assert self.instance is not None  # noqa: S101 - an entry has an instance or a fixed standing
-        return self.instance.standing()
+        own = self.instance.standing()
+        if self.instance.unmet and own.state is State.READY:
+            return self.instance.unmet.get(self.definition.name, own)
+        return own
 
 
 Slice = Mapping[str, Entry]

@@ -46,6 +46,8 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     detail = dict(outcome.detail)
     if course.coerced:
         detail["coerced"] = list(course.coerced)
+    if definition is not None and definition.deprecated is not None:
+        detail["deprecated"] = definition.deprecated.as_detail()
     if outcome.code is not Code.OK and not detail.get("remedy"):
         detail["remedy"] = REMEDIES.get(outcome.code, "ask the operator")
     return Result(

@@ -56,6 +56,8 @@ class Instance:
         self.tools = tools
         #: Globs of the tools that this plugin may call through `ctx.call`.
         self.calls = calls
+        #: Tools that lack something that they need, with what; looked at again by each reload.
+        self.unmet: Mapping[str, Standing] = {}
         self.leases = 0
         self._clock = clock
         #: Made when somebody waits for it: each call would pay for its being cleared and set.

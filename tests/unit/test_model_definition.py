@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import date
 
 import pytest
 
 from hermesd.errors import PluginError
-from hermesd.model.definition import DEFERRED_FIELDS, ToolDefinition, parse_definition
+from hermesd.model.definition import ToolDefinition, parse_definition
 
 
 def parse(**raw: object) -> ToolDefinition:
@@ -62,8 +63,33 @@ def test_a_bare_name_is_enough() -> None:
         ({"roles": ["Big Boss"]}, "roles: 'Big Boss' is no role"),
         ({"roles": [1]}, "roles: 1 is no role"),
         ({"roles": "clerk"}, "roles: expected list"),
+        ({"examples": [{"arguments": {}, "user_say": "x"}]}, "examples/0: unknown field 'user_say'"),
+        ({"examples": [{"arguments": {}, "user_says": 5}]}, "examples/0/user_says: expected text"),
+        ({"examples": [{"arguments": {}}] * 21}, "examples: has 21, and 20 are the most"),
+        ({"tags": ["a", ""]}, "tags/1: expected a short text"),
+        ({"tags": [5]}, "tags/0: expected a short text"),
+        ({"title": "x" * 201}, "title: has 201 characters"),
+        ({"depends_on": ["orders"]}, "depends_on/0: 'orders' is no name of a tool"),
+        ({"parameter_guide": {"a": 5}}, "parameter_guide/a: expected a text"),
+        ({"deprecated": {}}, "deprecated: says nothing"),
+        ({"deprecated": {"use": "b.c_d", "sinse": "x"}}, "deprecated: unknown field 'sinse'; did you mean"),
+        ({"deprecated": {"since": 5}}, "deprecated/since: expected text, got int"),
+        ({"deprecated": {"since": "soon"}}, "deprecated/since: 'soon' is neither"),
+        ({"deprecated": {"remove_after": "2030-02-30"}}, "deprecated/remove_after: '2030-02-30' is no day"),
+        ({"deprecated": {"use": "Other"}}, "deprecated/use: 'Other' is no name of a tool"),
+        ({"deprecated": {"use": "orders.query_status"}}, "deprecated/use: names the tool itself"),
+        ({"requires": ["git"]}, "requires/0: expected an object such as {command: git}, got str"),
+        ({"requires": [{"commmand": "git"}]}, "requires/0: unknown check 'commmand'; did you mean 'command'"),
+        ({"requires": [{"command": "git", "env": "A"}]}, "requires/0: expected exactly one of env, command"),
+        ({"requires": [{"remedy": "x"}]}, "requires/0: expected exactly one of"),
+        ({"requires": [{"env": ""}]}, "requires/0/env: expected a text"),
+        ({"requires": [{"env": "A B"}]}, "requires/0/env: 'A B' is not a variable's name"),
+        ({"requires": [{"python": "a-b"}]}, "requires/0/python: 'a-b' is not a module's name"),
+        ({"requires": [{"command": "a/b"}]}, "requires/0/command: 'a/b' is not a command's name"),
+        ({"requires": [{"env": "A"}] * 51}, "requires: has 51 checks, and 50 are the most"),
     ],
 )
+@pytest.mark.promise("DEF-1")
 def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
     assert expected in faults_of(**raw)
 
@@ -71,18 +97,6 @@ def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
 def test_all_faults_are_told_at_once() -> None:
     told = faults_of(version="x", timeout_ms=0, descripton="")
     assert all(each in told for each in ("version", "timeout_ms", "descripton"))
-
-
-@pytest.mark.parametrize("field", sorted(DEFERRED_FIELDS))
-def test_a_field_whose_feature_is_not_here_is_a_warning(field: str) -> None:
-    shapes: dict[str, object] = {"requires": []}
-    parsed = parse_definition(
-        {"name": "orders.query_status", "description": "d", field: shapes.get(field, {"a": 1})},
-        plugin="orders",
-        version="1.0.0",
-    )
-    assert [each for each in parsed.warnings if each.startswith(f"{field}:")]
-    assert field in parsed.definition.deferred
 
 
 @pytest.mark.promise("CONF-1")
@@ -112,6 +126,31 @@ def test_what_is_destructive_needs_the_operator_unless_its_author_says_otherwise
     assert unguarded == ((side_effects, said) == ("destructive", "none"))
 
 
+def test_a_guide_of_no_parameter_is_a_warning() -> None:
+    parsed = parse_definition(
+        {
+            "name": "orders.query_status",
+            "parameters": {"properties": {"id": {"type": "object"}}},
+            "parameter_guide": {"id": "x", "id.part": "x", "ib": "x"},
+        },
+        plugin="orders",
+        version="1.0.0",
+    )
+    assert [each for each in parsed.warnings if "guide" in each] == [
+        "parameter_guide: there is no parameter 'ib'"
+    ]
+
+
+def test_what_leaves_says_so_in_words_and_knows_its_last_day() -> None:
+    made = parse(deprecated={"since": "1.2.0", "use": "orders.find_order", "remove_after": "2030-01-31"})
+    assert str(made.deprecated) == (
+        "deprecated since 1.2.0; use orders.find_order in its place; it may be gone after 2030-01-31"
+    )
+    assert made.deprecated is not None
+    assert not made.deprecated.is_overdue(date(2030, 1, 31))
+    assert made.deprecated.is_overdue(date(2030, 2, 1))
+
+
 def test_a_missing_description_is_a_warning() -> None:
     parsed = parse_definition({"name": "orders.query_status"}, plugin="orders", version="1.0.0")
     assert "has no description" in parsed.warnings
@@ -127,12 +166,13 @@ OTHER: dict[str, object] = {
     "depends_on": ["a.b_c"], "roles": ["clerk"], "enabled": False, "coerce": False,
     "correct": [{"path": "/a", "do": "trim"}], "confirm": "operator",
     "retry": {"max_attempts": 2}, "circuit_breaker": {"window": 3}, "fallback": {"tool": "a.b_c"},
+    "requires": [{"command": "git"}], "deprecated": {"since": "1.0.0", "use": "orders.new_name"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("field", [each.name for each in fields(ToolDefinition)])
 def test_the_digest_changes_with_every_field(field: str) -> None:
-    changed = {"retry": {"max_attempts": 2}} if field == "deferred" else {field: OTHER[field]}
+    changed = {field: OTHER[field]}
     rest = {"parameters": OTHER["parameters"]} if field == "correct" else {}
     assert parse(**changed, **rest).digest != parse(**rest).digest
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesd.model.definition import ToolDefinition
-from hermesd.model.handover import FORMATS, definition_tokens, handed_over, model_name
+from hermesd.model.deprecation import Deprecation
+from hermesd.model.handover import (
+    FORMATS,
+    MAX_OPENAI_DESCRIPTION,
+    definition_tokens,
+    handed_over,
+    model_name,
+)
 from hermesd.model.name import TOOL_NAME
 from hermesd.model.token import estimated_tokens
 
@@ -43,6 +52,25 @@ def test_a_model_is_told_when_and_when_not_and_what_each_parameter_is(to: str) -
     assert "Use it when: the user names an order" in shown
     assert "Do not use it when: the user asks for all" in shown
     assert "number. ask when missing" in shown
+
+
+def test_a_model_is_told_what_to_use_in_place_of_what_leaves() -> None:
+    old = replace(TOOL, deprecated=Deprecation(use="orders.find_order"))
+    assert "Deprecated: use orders__find_order in its place." in str(handed_over(old, {}, None, "openai"))
+    assert "Deprecated: use orders.find_order in its place." in str(handed_over(old, {}, None, "mcp"))
+    assert "Deprecated." in str(handed_over(replace(TOOL, deprecated=Deprecation("1.0.0")), {}, None, "mcp"))
+
+
+def test_a_description_fits_the_api_that_bounds_it() -> None:
+    for long in (replace(TOOL, description="x" * 2000), replace(TOOL, when_to_use="y" * 2000)):
+        made: Any = handed_over(long, PARAMETERS, None, "openai")
+        text = made["function"]["description"]
+        assert len(text) <= MAX_OPENAI_DESCRIPTION
+        assert "…" in text
+    assert "Use it when: the user names an order" in str(
+        handed_over(replace(TOOL, description="x" * 2000), PARAMETERS, None, "openai")
+    )
+    assert "x" * 2000 in str(handed_over(replace(TOOL, description="x" * 2000), PARAMETERS, None, "mcp"))
 
 
 def test_an_estimate_is_near_what_models_count() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hermesd.model.definition import ToolDefinition
+from hermesd.model.deprecation import Deprecation
 from hermesd.model.lint import lint
 
 TEXT = "complete order number as printed on the bill; ask the user when it is missing"
@@ -22,6 +23,10 @@ def definition(**changes: Any) -> ToolDefinition:
         "parameters": parameters({"type": "string", "description": TEXT}),
     }
     return ToolDefinition(**(fields | changes))
+
+
+def named(name: str) -> dict[str, object]:
+    return {"type": "object", "properties": {name: {"type": "string", "description": TEXT}}}
 
 
 def parameters(schema: Mapping[str, object], **more: object) -> dict[str, object]:
@@ -53,7 +58,10 @@ def test_a_well_described_tool_has_no_lints() -> None:
         ),
         ({"returns": {"type": "object"}}, "returns a bare object"),
         ({"returns": {}}, "returns a bare object"),
-        ({"deferred": {"retry": {}}}, "does not have that feature yet"),
+        ({"parameter_guide": {"other": "x"}}, "speaks of 'other', which is no parameter"),
+        ({"parameters": named("订单")}, "that Anthropic's API refuses"),
+        ({"parameters": named("x" * 65)}, "that Anthropic's API refuses"),
+        ({"deprecated": Deprecation(since="1.0.0")}, "does not say what to use in its place"),
     ],
 )
 @pytest.mark.promise("CLI-13")

@@ -47,6 +47,17 @@ def test_the_codes_metrics_and_kinds_of_this_code_are_found() -> None:
     assert {"plugin_rejected", "daemon_ready"} <= check_docs.event_kinds(ROOT)
 
 
+def test_detail_keys_are_found_however_they_are_written(tmp_path: Path) -> None:
+    _write(
+        tmp_path,
+        "hermesd/x.py",
+        "raise Refused(code, 'x', reason='a', **more)\n"
+        "Outcome(code, detail={'remedy': 'a', other: 1})\n"
+        "detail = {'faults': []}\ndetail['hint'] = 1\ndetails['no'] = {'neither': 1}\n",
+    )
+    assert check_docs.detail_keys(tmp_path) == {"reason", "remedy", "faults", "hint"}
+
+
 def test_metrics_and_event_kinds_are_documented() -> None:
     chosen = tuple(each for each in check_docs.CHECKS if each.kind in ("metric", "event kind"))
     assert faults(ROOT, chosen) == []

@@ -27,7 +27,7 @@ class RateLimit(_message.Message):
     def __init__(self, calls: _Optional[int] = ..., per_s: _Optional[float] = ...) -> None: ...
 
 class Tool(_message.Message):
-    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "rate_limit", "roles", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
+    __slots__ = ("name", "version", "title", "description", "domain", "tags", "when_to_use", "when_not_to_use", "parameter_guide", "examples", "parameters_json", "returns_json", "side_effects", "idempotent", "retryable", "timeout_ms", "timeout_class", "max_concurrency", "depends_on", "enabled", "coerce", "confirm", "rate_limit", "roles", "requires", "deprecated", "state", "reason", "remedy", "since", "source", "plugin", "digest", "tokens", "retry_json", "circuit_breaker_json", "fallback_json")
     class ParameterGuideEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class Tool(_message.Message):
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     RATE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
+    REQUIRES_FIELD_NUMBER: _ClassVar[int]
+    DEPRECATED_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REMEDY_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +96,8 @@ class Tool(_message.Message):
     confirm: str
     rate_limit: RateLimit
     roles: _containers.RepeatedScalarFieldContainer[str]
+    requires: _containers.RepeatedCompositeFieldContainer[ToolRequirement]
+    deprecated: ToolDeprecation
     state: str
     reason: str
     remedy: str
@@ -105,7 +109,27 @@ class Tool(_message.Message):
     retry_json: str
     circuit_breaker_json: str
     fallback_json: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., rate_limit: _Optional[_Union[RateLimit, _Mapping]] = ..., roles: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., domain: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., when_to_use: _Optional[str] = ..., when_not_to_use: _Optional[str] = ..., parameter_guide: _Optional[_Mapping[str, str]] = ..., examples: _Optional[_Iterable[_Union[ToolExample, _Mapping]]] = ..., parameters_json: _Optional[str] = ..., returns_json: _Optional[str] = ..., side_effects: _Optional[str] = ..., idempotent: _Optional[bool] = ..., retryable: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., timeout_class: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., depends_on: _Optional[_Iterable[str]] = ..., enabled: _Optional[bool] = ..., coerce: _Optional[bool] = ..., confirm: _Optional[str] = ..., rate_limit: _Optional[_Union[RateLimit, _Mapping]] = ..., roles: _Optional[_Iterable[str]] = ..., requires: _Optional[_Iterable[_Union[ToolRequirement, _Mapping]]] = ..., deprecated: _Optional[_Union[ToolDeprecation, _Mapping]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., remedy: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plugin: _Optional[str] = ..., digest: _Optional[str] = ..., tokens: _Optional[int] = ..., retry_json: _Optional[str] = ..., circuit_breaker_json: _Optional[str] = ..., fallback_json: _Optional[str] = ...) -> None: ...
+
+class ToolRequirement(_message.Message):
+    __slots__ = ("kind", "name", "remedy")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    remedy: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., remedy: _Optional[str] = ...) -> None: ...
+
+class ToolDeprecation(_message.Message):
+    __slots__ = ("since", "use", "remove_after")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    USE_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_AFTER_FIELD_NUMBER: _ClassVar[int]
+    since: str
+    use: str
+    remove_after: str
+    def __init__(self, since: _Optional[str] = ..., use: _Optional[str] = ..., remove_after: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "include_unavailable", "source", "domain", "session_id")

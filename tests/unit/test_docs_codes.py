@@ -1,4 +1,4 @@
-"""docs/errors.md says of each code and status what the code of hermesd does."""
+"""docs/codes.md says of each code and status what the code of hermesd does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hermesd.client.error import _KINDS
 from hermesd.model.call import Code
 from hermesd.rpc.fault import CODES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "codes.md").read_text(encoding="utf-8")
 RESULTS, _, STATUSES = PAGE.partition("## gRPC statuses")
 
 
