@@ -16,8 +16,11 @@ from hermesd.model.call import Caller, Code, Outcome
 from hermesd.rpc.server import Backend, RpcServer
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.confirmation import Confirmations
+from hermesd.serving.detached import DetachedCalls
+from hermesd.serving.output import Outputs
+from hermesd.store.output import OutputStore
 from tests.core_doubles import Served, raw_tool
-from tests.rpc_doubles import Administration, History, Reloader
+from tests.rpc_doubles import Administration, History, Records, Reloader
 from tests.rpc_wire import error_info
 
 #: Fields that differ between two runs of the same thing.
@@ -33,6 +36,8 @@ class World:
         self.identities = Identities(SystemClock())
         self.denials: list[tuple[str, str, str]] = []
         self.path = path
+        self.tasks = asyncio.TaskGroup()
+        outputs = Outputs(OutputStore(path / "output", SystemClock()))
         self.offer(tools)
         backend = Backend(
             calls=self.served.dispatcher,
@@ -45,6 +50,9 @@ class World:
             identities=self.identities,
             confirmations=Confirmations(SystemClock()),
             agents=Administration(),  # type: ignore[arg-type] # nobody gets as far
+            detached=DetachedCalls(self.served.dispatcher, self.served.registry, outputs, self.tasks),
+            outputs=outputs,
+            records=Records(),
         )
         self.server = RpcServer(
             backend,
@@ -80,6 +88,7 @@ class World:
         self.server.rights_changed()
 
     async def __aenter__(self) -> World:
+        await self.tasks.__aenter__()
         await self.server.start()
         await self.server.set_serving(True)
         return self
@@ -87,6 +96,7 @@ class World:
     async def __aexit__(self, *_: object) -> None:
         self.release.set()
         await self.server.stop(1.0)
+        await self.tasks.__aexit__(None, None, None)
 
 
 class Asker:

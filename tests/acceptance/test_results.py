@@ -278,6 +278,8 @@ def test_what_can_be_refused_at_once_is_refused_at_once(home: Home, serve: Calla
         client.call_tool("shop.work_long", {"seconds": 5}, request_id="d", detach=True)
         with pytest.raises(ClientError, match="in flight"):
             client.call_tool("shop.work_long", {"seconds": 5}, request_id="d", detach=True)
+        begun = (each.WhichOneof("event") in ("progress", "log") for each in client.watch_call("d"))
+        assert any(begun)
         client.cancel_call("d")
         result = list(client.watch_call("d"))[-1].result
         assert (result.code, result.effect) == ("CANCELLED", "unknown")

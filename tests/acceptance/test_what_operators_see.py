@@ -200,7 +200,7 @@ def test_what_this_build_lacks_is_named_wherever_a_plugin_asks_for_it(
     home.follow("needy", "words")
     home.plugin(
         "needy",
-        "from hermesd.plugin import tool\n\n@tool(requires=[{'env': 'X'}])\ndef get_it() -> int: return 1\n",
+        "from hermesd.plugin import tool\n\n@tool\ndef get_it() -> int: return 1\n",
         manifest='requirements: ["python-dateutil>=2.9"]\n',
     )
     words = home.plugins / "words"
@@ -212,10 +212,6 @@ def test_what_this_build_lacks_is_named_wherever_a_plugin_asks_for_it(
     daemon = serve()
     notices = daemon.ctl_json("reload")["notices"]
     assert any(each["name"] == "needy" and "requirements" in each["reason"] for each in notices)
-    assert (
-        "needy.get_it: requires: this build does not have that feature yet"
-        in _plugin(daemon, "needy")["warnings"]
-    )
     shown = _plugin(daemon, "words")
     assert (shown["state"], shown["reason"]) == ("unavailable", "declarative tools are not in this build")
     assert shown["remedy"]

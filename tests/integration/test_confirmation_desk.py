@@ -28,7 +28,7 @@ from hermesd.telemetry.event import EventLog
 from hermesd.telemetry.metric import Metrics
 from tests.core_doubles import OPERATOR, Served, raw_tool
 from tests.integration.test_ctl import ctl
-from tests.rpc_doubles import Administration, Reloader
+from tests.rpc_doubles import Administration, Calls, Detached, Kept, Records, Registry, Reloader
 
 TOOL = "orders.delete_order"
 AGENTS = {
@@ -68,6 +68,9 @@ class Desk:
             confirmations=confirmations,
             identities=Identities(clock),
             agents=admin,  # type: ignore[arg-type] # nobody gets as far
+            detached=Detached(Calls(Registry())),
+            outputs=Kept(),
+            records=Records(),
         )
         self.server = RpcServer(backend, addresses=[address], clock=clock, identify=identify)
         self.operator = AsyncClient(address)

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermesd.access.identity import Agent, new_token, token_sha256
-from hermesd.api.v1 import admin_pb2, agent_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, agent_pb2, output_pb2, tool_pb2
 from hermesd.model.call import CEILINGS, Rights
 from tests.identity_world import Asker, World, tool
 
@@ -141,6 +141,7 @@ def _questions() -> dict[str, tuple[str, Any]]:
         "ListTools orders": ("tools.ListTools", tool_pb2.ListToolsRequest(domain="orders")),
         "ListTools mcp": ("tools.ListTools", tool_pb2.ListToolsRequest(source="mcp")),
         "CancelCall": ("tools.CancelCall", tool_pb2.CancelCallRequest(request_id="nobodys")),
+        "ReadCallOutput": ("tools.ReadCallOutput", output_pb2.ReadCallOutputRequest(request_id="nobodys")),
         "WhoAmI": ("agent.WhoAmI", agent_pb2.WhoAmIRequest()),
     }
     for name in (*TOOLS, *ABSENT):
@@ -166,6 +167,7 @@ def _of(asker: Asker, path: str) -> Any:
 
 STREAMS = {
     "WatchTools": ("tools", tool_pb2.WatchToolsRequest()),
+    "WatchCall": ("tools", tool_pb2.WatchCallRequest(request_id="nobodys")),
     "WatchEvents": ("admin", admin_pb2.WatchEventsRequest()),
     "ReadPluginLog": ("admin", admin_pb2.ReadPluginLogRequest(name="demo")),
     "StreamCallTool": (
