@@ -39,6 +39,7 @@ from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
 from hermesd.serving.result import is_large, judge, judge_apart, with_whole_kept
+from hermesd.serving.saying import bounded
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -367,6 +368,7 @@ class Dispatcher:
 
     def _emitter(self, course: Course, entry: Entry) -> Emit:
         def forward(kind: str, payload: dict[str, object]) -> None:
+            payload = bounded(kind, payload)
             if kind == "log":
                 self._observer.logged(entry, course.request, course.attempts, payload)
             elif kind == "progress":
