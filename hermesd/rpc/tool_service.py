@@ -176,7 +176,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         after_seq = request.after_seq if request.HasField("after_seq") else None
         caller = caller_of_call.get()
         events = await self._detached.watch(_call_id(request.request_id), caller, after_seq)
-        async for each in self._streams.each(events, caller):
+        async for each in self._streams.each(events):
             await context.write(self._watch_message(each))
 
     def _watch_message(self, event: JournalEvent) -> tool_pb2.WatchCallResponse:

@@ -10,11 +10,18 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
-from hermesd.errors import AlreadyExistsError, ExhaustedError, HermesdError, NotFoundError, StoreError
+from hermesd.errors import (
+    AlreadyExistsError,
+    ExhaustedError,
+    HermesdError,
+    NotFoundError,
+    StoreError,
+    UnauthenticatedError,
+)
 from hermesd.model.call import Caller, CallRequest, Code, Effect, Result
 from hermesd.serving.course import ACCEPTED, Emit
 from hermesd.serving.journal import Journal, JournalEvent
@@ -61,7 +68,17 @@ class _Detached:
 class DetachedCalls:
     """All of them, by owner and request id. Used on the daemon's loop; `tasks` owns the running ones."""
 
-    def __init__(self, calls: Calls, registry: Registry, outputs: Outputs, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        registry: Registry,
+        outputs: Outputs,
+        tasks: asyncio.TaskGroup,
+        *,
+        is_current: Callable[[Caller], bool] = lambda caller: True,
+    ) -> None:
+        """`is_current` says whether a caller has the rights that it came with."""
+        self._is_current = is_current
         self._calls = calls
         self._registry = registry
         self._outputs = outputs
@@ -95,6 +112,10 @@ class DetachedCalls:
         except BaseException:
             self._leave(key)
             raise
+        if not self._is_current(request.caller):  # what ends its calls did not find this one
+            self._leave(key)
+            await self._outputs.remove("call", *key)
+            raise UnauthenticatedError("this agent's rights have changed", remedy="call again")
         task = self._tasks.create_task(self._run(call), name=f"detached call {request.request_id}")
         accepted = asyncio.ensure_future(call.accepted.wait())
         try:

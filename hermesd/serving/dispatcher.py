@@ -98,6 +98,8 @@ class Dispatcher:
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
+        #: A caller with its rights of now, for what a call that began earlier calls.
+        self.present: Callable[[Caller], Caller] = lambda caller: caller
 
     async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
         """Run one call to its answer.
@@ -385,7 +387,8 @@ class Dispatcher:
         request = course.request
 
         async def call(tool: str, arguments: dict[str, object]) -> Outcome:
-            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
+            behind = self.present(request.caller)
+            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=behind)
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),

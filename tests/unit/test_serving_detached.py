@@ -21,6 +21,7 @@ from hermesd.errors import (
     InvalidRequestError,
     NotFoundError,
     StoreError,
+    UnauthenticatedError,
 )
 from hermesd.model.call import Caller, Code, Outcome, Result, Rights
 from hermesd.runtimes.runtime import Invocation
@@ -391,3 +392,14 @@ async def test_one_whose_caller_leaves_before_it_begins_leaves_nothing(tmp_path:
         await asyncio.sleep(0.02)
         assert (served.store.size, list((tmp_path / "output").iterdir())) == (0, [])
         assert len(served.detached) == 0
+
+
+async def test_one_whose_agent_is_revoked_before_it_begins_does_not_begin(tmp_path: Path):
+    """It is not among the calls in flight yet, which the revocation ends."""
+    async with asyncio.TaskGroup() as tasks:
+        served = Detaching(tmp_path, tasks)
+        await served.outputs.open()
+        served.detached._is_current = lambda caller: caller is not AGENT
+        with pytest.raises(UnauthenticatedError):
+            await served.start(caller=AGENT)
+        assert (served.store.size, len(served.detached), len(served.flights)) == (0, 0, 0)
