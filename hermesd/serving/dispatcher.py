@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol, cast
 
@@ -178,12 +179,12 @@ class Dispatcher:
             entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
             self._authorise(course, entry)
+            flight.instance = entry.instance
             if request.idempotency_key and (known := await self._replayed(course, entry)) is not None:
                 return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
-            flight.instance = instance
             if request.detach and course.emit is not None:
                 course.emit(ACCEPTED, {})
             # The lease is taken before the queue: a call that waits ends on the version it began on.
@@ -263,7 +264,9 @@ class Dispatcher:
         """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
         set_deadline(course, entry, self._policy)
         try:
-            course.replayed = await self.idempotency.replay(course)
+            # While it waits a reload may replace the instance, and must not close what this call may run on.
+            with entry.instance.lease() if entry.instance is not None else nullcontext():
+                course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
             return self._timed_out(course)
         return None if course.replayed is None else REPLAYED
