@@ -256,7 +256,8 @@ class DetachedCalls:
             data = await self._outputs.text(kept, "data")
             content = await self._outputs.text(kept, "content")
         except StoreError as error:
-            raise NotFoundError(f"the answer of {kept.request_id!r} is gone: {error.message}") from error
+            _log.warning("%s", error.message)
+            raise NotFoundError(f"the answer of {kept.request_id!r} is gone") from error
         about = {**kept.about, "data_json": data, "content_json": content}
         return _result(about, request_id=kept.request_id)
 

@@ -91,6 +91,9 @@ class Outputs:
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
         except StoreError as error:
             self._told(error.message)
+            if isinstance(error.__cause__, OSError):  # where it lies is the operator's to know
+                reason = f"the disk does not take it: {error.__cause__.strerror}"
+                raise StoreError(reason, remedy=error.remedy) from error
             raise
         self._told("")
         return kept.expires
@@ -128,7 +131,8 @@ class Outputs:
             # Three bytes more: the last character may have to be left to the next page.
             data = await self.in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
         except StoreError as error:
-            raise NotFoundError(f"there is no output of a call {request_id!r}: {error.message}") from error
+            _log.warning("%s", error.message)
+            raise NotFoundError(f"the output of the call {request_id!r} is gone") from error
         text = _whole_characters(data, offset)
         return text, offset + len(text.encode()), total
 
