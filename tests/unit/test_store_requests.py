@@ -205,4 +205,5 @@ async def test_the_end_of_a_call_is_written_again_when_the_disk_refused_it(
             await first.ledger.begin(replace(INTENT, id="i2"))
     await asyncio.sleep(0)
     first.ledger.flush()
+    await asyncio.wrap_future(first.writer.open())  # written in the order in which it came
     assert await first.writer.read("SELECT id FROM intents") == []
