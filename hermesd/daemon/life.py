@@ -288,6 +288,7 @@ class Daemon:
             circuits=self._circuits,
             outputs=self._outputs,
         )
+        dispatcher.present = self._identities.present
         self._metrics.set_waiting(dispatcher.waiting)
         self._records.serve(dispatcher, self._registry, self._flights)
         return dispatcher
@@ -325,7 +326,13 @@ class Daemon:
     async def _detached(self, tasks: asyncio.TaskGroup) -> DetachedCalls:
         """What earlier daemons kept, and what became of the calls that they did not see end."""
         self._limit_outputs()
-        detached = DetachedCalls(self._dispatcher, self._registry, self._outputs, tasks)
+        detached = DetachedCalls(
+            self._dispatcher,
+            self._registry,
+            self._outputs,
+            tasks,
+            is_current=self._identities.is_current,
+        )
         try:
             unended = await self._outputs.open()
         except StoreError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import Literal, TypeVar
@@ -78,10 +78,15 @@ class Outputs:
             self._store.write, kind, owner, request_id,
             data=data, content=content, about=about, lasting=lasting,
         )  # fmt: skip
+        writing = self._submit(write)
         try:
             async with asyncio.timeout(KEEP_S):
-                kept = await self.in_thread(write)
-        except TimeoutError:
+                kept = await asyncio.wrap_future(writing)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # Nobody knows of it: what is written in spite of that has no reader, and may have no end.
+            writing.add_done_callback(partial(_forget, self._store))
+            if isinstance(error, asyncio.CancelledError):
+                raise
             self._told(f"the disk did not take an output within {KEEP_S:g} s")
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
         except StoreError as error:
@@ -152,14 +157,22 @@ class Outputs:
 
     async def in_thread(self, work: Callable[[], AnswerT]) -> AnswerT:
         """Do what takes long off the loop."""
+        return await asyncio.wrap_future(self._submit(work))
+
+    def _submit(self, work: Callable[[], AnswerT]) -> Future[AnswerT]:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="hermesd-output")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return self._executor.submit(work)
 
     def _told(self, reason: str) -> None:
         if bool(reason) != self._troubled:
             self._troubled = bool(reason)
             self._trouble(reason)
+
+
+def _forget(store: OutputStore, written: Future[Kept]) -> None:
+    if not written.cancelled() and written.exception() is None:
+        store.remove(written.result())
 
 
 def _whole_characters(data: bytes, offset: int) -> str:

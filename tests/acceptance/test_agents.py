@@ -293,3 +293,39 @@ def test_a_client_never_sends_a_token_over_a_network_in_the_clear() -> None:
         Client("192.0.2.1:7443", token="geheim")
     with pytest.raises(UnreachableError), Client("127.0.0.1:1", token="geheim", timeout_s=1) as client:
         client.who_am_i()
+
+
+@pytest.mark.promise("IDN-5")
+def test_what_a_long_call_calls_is_judged_by_the_rights_of_now(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.plugin(
+        "relay",
+        """
+        import asyncio
+        from hermesd.plugin import tool, ToolContext
+
+        @tool(side_effects="read", timeout_ms=20000)
+        async def count_later(ctx: ToolContext) -> int:
+            "Counts, when it is told to go on."
+            while not (await ctx.call("text.count_stats", text="a"))["words"] == 2:
+                await asyncio.sleep(0.01)
+            return 1
+        """,
+        manifest='permissions: {calls: ["text.*"]}\n',
+    )
+    rights: dict[str, Any] = {"token_sha256": token_sha256("t" * 40), "tools": {"allow": ["*"]}}
+    trusted = {"relay": {"follow": True, "isolation": "process", "grant": {"calls": ["text.*"]}}}
+    home.configure({"agents": {"reporter": rights}}, trusted=trusted)
+    daemon = serve()
+    with Client(home.address, token="t" * 40) as client:
+        answer: list[Any] = []
+        calling = threading.Thread(target=lambda: answer.append(client.call_tool("relay.count_later", {})))
+        calling.start()
+        eventually(lambda: daemon.ctl_json("calls", "list")["calls"], what="the call")
+        rights["tools"]["deny"] = ["text.*"]
+        home.configure({"agents": {"reporter": rights}}, trusted=trusted)
+        daemon.reload()
+        calling.join(15)
+    assert answer[0].code == "DEPENDENCY_FAILED", answer
+    assert "UNKNOWN_TOOL" in answer[0].message  # what it may not call is hidden from it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -187,3 +188,21 @@ def test_half_a_character_in_a_result_survives() -> None:
 def test_a_result_of_a_newer_build_is_read_without_what_is_unknown() -> None:
     text = result_text(RESULT).replace('"code":', '"colour":"red","code":')
     assert result_from(text) == RESULT
+
+
+async def test_the_end_of_a_call_is_written_again_when_the_disk_refused_it(
+    first: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next life tells of calls that ended as of calls that were interrupted."""
+    await first.ledger.begin(replace(INTENT, idempotency_key=""))
+    first.ledger.end(INTENT, None)
+    refused: Future[object] = Future()
+    refused.set_exception(StoreError("the disk is full"))
+    with monkeypatch.context() as patch:
+        patch.setattr(first.writer, "submit", lambda *jobs: refused)
+        first.ledger.flush()
+        with pytest.raises(StoreError):
+            await first.ledger.begin(replace(INTENT, id="i2"))
+    await asyncio.sleep(0)
+    first.ledger.flush()
+    assert await first.writer.read("SELECT id FROM intents") == []
