@@ -23,7 +23,7 @@ from hermesd.runtimes.redact import Redactor
 from hermesd.serving.course import Course
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
-from hermesd.serving.recorder import Recorder, record_in_flight, record_of_interrupted
+from hermesd.serving.recorder import Recorder, give_way, record_in_flight, record_of_interrupted
 from hermesd.serving.registry import Registry
 from hermesd.serving.replay import Replayer
 from hermesd.store.calls import CallStore, cutoff
@@ -227,7 +227,7 @@ class Recording:
         settings = self._configuration().telemetry.call_log
         file = RotatedFile(self._log_path, max_bytes=settings.max_mb * MIB, keep=settings.keep)
         try:
-            file.append(each.line(content=settings.content).encode() + b"\n" for each in records)
+            file.append(self._line(each, content=settings.content) for each in records)
         except OSError as error:
             self._dropped(len(records))
             if not self._log_refused:
@@ -235,6 +235,10 @@ class Recording:
             self._log_refused = True
         else:
             self._log_refused = False
+
+    def _line(self, record: CallRecord, *, content: bool) -> bytes:
+        give_way()
+        return record.line(content=content).encode() + b"\n"
 
     def _moved_aside(self, path: Path, reason: str) -> None:
         told = f"{reason}; it is kept as {path}, and records begin anew"

@@ -10,7 +10,7 @@ from typing import Any
 
 from hermesd.access.policy import decide
 from hermesd.api.v1 import output_pb2, tool_pb2, tool_pb2_grpc
-from hermesd.clock import Clock, uuid7
+from hermesd.clock import Clock, IdMaker
 from hermesd.errors import FellBehindError, InvalidRequestError, NotFoundError
 from hermesd.model.call import Caller, CallRequest, Code, Result
 from hermesd.model.name import MAX_LENGTH, nearest
@@ -64,6 +64,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         self._registry = registry
         self._streams = streams
         self._clock = clock
+        self._ids = IdMaker(clock)
         self._max_data_bytes = max_message_bytes - ENVELOPE_BYTES
         self._messages = ToolMessages()
         self._denied = denied
@@ -222,7 +223,7 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
         return CallRequest(
             tool=given["name"],
             arguments_json=given.get("arguments_json", "{}"),
-            request_id=given.get("request_id") or uuid7(self._clock),
+            request_id=given.get("request_id") or self._ids.new(),
             caller=caller_of_call.get(),
             session_id=given.get("session_id", ""),
             timeout_ms=given.get("timeout_ms"),

@@ -95,6 +95,8 @@ class WorkerProcess:
         self._buffer = bytearray(READ_BYTES)
         self._view = memoryview(self._buffer)
         self._outbox = bytearray()
+        #: Whether what is written waits: for the loop's next turn, or for room.
+        self._held = False
         self._number = 0
         self._reply: asyncio.Future[tuple[Head, bytes]] | None = None
         self._garbled = False
@@ -229,30 +231,41 @@ class WorkerProcess:
         self._write(encode_frame(head, body))
 
     def _write(self, frame: bytes) -> None:
+        """The first frame of a turn of the loop goes at once; those that follow in that turn go together."""
         if self.ended:
             return
+        self._outbox += frame
+        if not self._held:
+            self._held = True
+            self._push()
+
+    def _push(self) -> None:
+        """Send what waits; until the loop's next turn, or until there is room again, more is gathered."""
+        self._send_waiting()
         if self._outbox:
-            self._outbox += frame
-            return
-        try:
-            sent = self._socket.send(frame)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            return  # its end is near: the exit answers the calls
-        if sent < len(frame):
-            self._outbox += memoryview(frame)[sent:]
             self._loop.add_writer(self._socket.fileno(), self._writable)
+        else:
+            self._loop.call_soon(self._turned)
+
+    def _turned(self) -> None:
+        if self._outbox and not self.ended:
+            self._push()
+        else:
+            self._held = False
 
     def _writable(self) -> None:
+        self._send_waiting()
+        if not self._outbox:
+            self._loop.remove_writer(self._socket.fileno())
+            self._held = False
+
+    def _send_waiting(self) -> None:
         try:
             del self._outbox[: self._socket.send(self._outbox)]
         except BlockingIOError:
             return
         except OSError:
-            self._outbox.clear()
-        if not self._outbox:
-            self._loop.remove_writer(self._socket.fileno())
+            self._outbox.clear()  # its end is near: the exit answers the calls
 
     # frames in
 

@@ -11,11 +11,13 @@ import asyncio
 import hashlib
 import json
 import logging
+import select
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -37,6 +39,10 @@ MAX_WAITING_CHARS = 64 * 1024 * 1024
 #: A longer text's fingerprint is of its text, not of what it says.
 CANONICAL_CHARS = 16 * 1024
 MAX_MESSAGE = 2000
+
+#: Lets a thread that waits for the interpreter have it. Without it each of the loop's system calls would wait
+#: as long as a thread may hold the interpreter, while records are being made. (A sleep of 0 takes 75 µs.)
+give_way = partial(select.select, (), (), (), 0)
 
 Sink = Callable[[Sequence[CallRecord]], None]
 
@@ -143,7 +149,10 @@ class Recorder:
 
     def _give(self, batch: list[Ended]) -> None:
         redaction, key = self._redaction(), self._key()
-        records = [record_of(each, redaction, key) for each in batch]
+        records = []
+        for each in batch:
+            records.append(record_of(each, redaction, key))
+            give_way()
         for sink in self._sinks:
             try:
                 sink(records)

@@ -37,9 +37,9 @@ MIB = 1024 * 1024
 #: How long a commit may wait for more records, in seconds.
 LINGER_S = 0.1
 #: Records of one job, jobs of one commit, and jobs that may wait.
-ROWS = 50
-MAX_BATCH = 20
-CAPACITY = 400
+ROWS = 16
+MAX_BATCH = 60
+CAPACITY = 1200
 MAX_TOOLS = 10_000
 MAX_MISCALLED = 20
 #: Of what is over the size, so much more goes at once: each time rewrites what is beside it.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 
-from hermesd.clock import SystemClock, uuid7
+import pytest
+
+from hermesd.clock import Clock, IdMaker, SystemClock, uuid7
 
 
 class At:
@@ -19,9 +22,14 @@ class At:
         return self._moment
 
 
-def test_a_uuid7_is_one_of_rfc_9562() -> None:
+def by_maker(clock: Clock) -> str:
+    return IdMaker(clock).new()
+
+
+@pytest.mark.parametrize("make", [uuid7, by_maker])
+def test_a_uuid7_is_one_of_rfc_9562(make: Callable[[Clock], str]) -> None:
     moment = datetime(2030, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
-    made = uuid.UUID(uuid7(At(moment)))
+    made = uuid.UUID(make(At(moment)))
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert made.int >> 80 == int(moment.timestamp() * 1000)
 
@@ -34,7 +42,8 @@ def test_later_ids_sort_later() -> None:
 
 def test_ids_of_one_instant_differ() -> None:
     clock = At(datetime(2030, 1, 1, tzinfo=UTC))
-    assert len({uuid7(clock) for _ in range(5000)}) == 5000
+    maker = IdMaker(clock)
+    assert len({uuid7(clock) for _ in range(5000)} | {maker.new() for _ in range(5000)}) == 10_000
 
 
 def test_the_systems_clock_tells_utc_and_never_goes_back() -> None:
