@@ -131,6 +131,7 @@ def test_where_agents_listen_nobody_passes_without_a_token(home: Home, jobs: Dae
 @pytest.mark.promise("IDN-2")
 @pytest.mark.promise("IDN-7")
 def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home, jobs: Daemon) -> None:
+    """hermes-agent#44615, #10107: one key that opened everything."""
     token = add(jobs, "reporter", "--allow", "*", "--deny", "files.*")
     clerk = add(jobs, "zhang", "--allow", "jobs.*", "--role", "clerk", "--ceiling", "destructive")
     with agents_door(jobs, token) as client:

@@ -205,4 +205,5 @@ async def test_the_end_of_a_call_is_written_again_when_the_disk_refused_it(
             await first.ledger.begin(replace(INTENT, id="i2"))
     await asyncio.sleep(0)
     first.ledger.flush()
-    assert await first.writer.read("SELECT id FROM intents") == []
+    await first.ledger.begin(replace(INTENT, id="i3"))  # on disk after what was flushed before it
+    assert await first.writer.read("SELECT id FROM intents") == [("i3",)]
