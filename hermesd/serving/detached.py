@@ -252,7 +252,7 @@ class DetachedCalls:
             data = await self._outputs.text(kept, "data")
             content = await self._outputs.text(kept, "content")
         except StoreError as error:
-            _log.debug("the answer of %s is gone: %s", kept.request_id, error.message)
+            _log.warning("the answer of %s is gone: %s", kept.request_id, error.message)
             raise _absent(kept.request_id) from error
         about = {**kept.about, "data_json": data, "content_json": content}
         return _result(about, request_id=kept.request_id)

@@ -96,6 +96,9 @@ class Outputs:
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
         except StoreError as error:
             self._told(error.message)
+            if isinstance(error.__cause__, OSError):  # where it lies is the operator's to know
+                reason = f"the disk does not take it: {error.__cause__.strerror}"
+                raise StoreError(reason, remedy=error.remedy) from error
             raise
         self._told("")
         return kept.expires
@@ -134,7 +137,7 @@ class Outputs:
             # Three bytes more: the last character may have to be left to the next page.
             data = await self.in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
         except StoreError as error:
-            _log.debug("an output of %s is gone: %s", request_id, error.message)
+            _log.warning("an output of %s is gone: %s", request_id, error.message)
             raise gone from error
         text = _whole_characters(data, offset)
         return text, offset + len(text.encode()), total
