@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
+from hermesd.access.policy import whose_calls
 from hermesd.errors import (
     AlreadyExistsError,
     ExhaustedError,
@@ -25,7 +26,7 @@ from hermesd.errors import (
 from hermesd.model.call import Caller, CallRequest, Code, Effect, Result
 from hermesd.serving.course import ACCEPTED, Emit
 from hermesd.serving.journal import Journal, JournalEvent
-from hermesd.serving.output import Outputs, owner_of
+from hermesd.serving.output import Outputs, may_read, owner_of
 from hermesd.serving.registry import Registry
 from hermesd.store.output import Kept
 
@@ -154,10 +155,7 @@ class DetachedCalls:
             return call.journal.read(request_id, after_seq)
         kept = self._outputs.find("call", caller, request_id)
         if kept is None or kept.expires is None:
-            raise NotFoundError(
-                f"there is no detached call {request_id!r}",
-                remedy="it may have expired; a call that waits for its answer cannot be watched",
-            )
+            raise _absent(request_id)
         journal = Journal()
         result = await self._answer(kept)
         journal.last_seq = max(journal.last_seq, int(str(kept.about.get("seq", 2))) - 1)
@@ -183,13 +181,11 @@ class DetachedCalls:
 
     def _find(self, request_id: str, caller: Caller) -> _Detached | None:
         own = owner_of(caller), request_id
-        for calls in (self._running, self._ended):
-            if (found := calls.get(own)) is not None:
-                return found
-        if caller.kind != "operator":
-            return None
-        every = [*self._running.items(), *self._ended.items()]
-        return next((call for (_, name), call in every if name == request_id), None)
+        found = self._running.get(own) or self._ended.get(own)
+        if found is None and whose_calls(caller) is None:
+            every = [*self._running.items(), *self._ended.items()]
+            found = next((call for (_, name), call in every if name == request_id), None)
+        return found if found is not None and may_read(caller, found.owner) else None
 
     async def _note(self, call: _Detached) -> None:
         """On the disk before it begins: what a restart has to say of it."""
@@ -256,8 +252,8 @@ class DetachedCalls:
             data = await self._outputs.text(kept, "data")
             content = await self._outputs.text(kept, "content")
         except StoreError as error:
-            _log.warning("%s", error.message)
-            raise NotFoundError(f"the answer of {kept.request_id!r} is gone") from error
+            _log.warning("the answer of %s is gone: %s", kept.request_id, error.message)
+            raise _absent(kept.request_id) from error
         about = {**kept.about, "data_json": data, "content_json": content}
         return _result(about, request_id=kept.request_id)
 
@@ -281,6 +277,13 @@ class DetachedCalls:
             effect="none" if harmless else "unknown",
             detail={"detached": True},
         )
+
+
+def _absent(request_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no detached call {request_id!r}",
+        remedy="it may have expired; a call that waits for its answer cannot be watched",
+    )
 
 
 _TOLD = ("message", "session_id", "tool", "version", "generation", "attempts", "duration_ms", "queued_ms",

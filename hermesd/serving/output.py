@@ -10,8 +10,9 @@ from datetime import datetime
 from functools import partial
 from typing import Literal, TypeVar
 
+from hermesd.access.policy import decide, whose_calls
 from hermesd.errors import InvalidRequestError, NotFoundError, StoreError
-from hermesd.model.call import Caller
+from hermesd.model.call import Caller, Owner
 from hermesd.store.output import Kept, Kind, OutputStore
 
 _log = logging.getLogger("hermesd.serving")
@@ -28,8 +29,12 @@ AnswerT = TypeVar("AnswerT")
 
 def owner_of(caller: Caller) -> str:
     """Whose outputs those of this caller's calls are: of the operator or agent at whose wish it happens."""
-    principal = caller.principal
-    return f"{principal.kind}:{principal.name}"
+    return str(caller.owner)
+
+
+def may_read(caller: Caller, owner: str) -> bool:
+    """Whether the policy lets this caller read what was kept for `owner`."""
+    return decide(caller, "read", Owner.parse(owner)).allowed
 
 
 class Outputs:
@@ -102,10 +107,10 @@ class Outputs:
         """What is kept of a call of this caller; the operator finds everybody's, its own first."""
         if self._store is None:
             return None
-        own = self._store.find(kind, owner_of(caller), request_id)
-        if own is not None or caller.kind != "operator":
-            return own
-        return next(iter(self._store.owners(kind, request_id)), None)
+        found = self._store.find(kind, owner_of(caller), request_id)
+        if found is None and whose_calls(caller) is None:
+            found = next(iter(self._store.owners(kind, request_id)), None)
+        return found if found is not None and may_read(caller, found.owner) else None
 
     async def text(self, kept: Kept, part: Part) -> str:
         """A whole text. Raises StoreError when it is gone."""
@@ -121,9 +126,10 @@ class Outputs:
         if part not in ("", "data", "content"):
             raise InvalidRequestError(f"part {part!r} is neither data nor content")
         which: Part = "content" if part == "content" else "data"
+        gone = NotFoundError(f"there is no output of a call {request_id!r}", remedy="it may have expired")
         kept = self._whole(caller, request_id)
         if kept is None or self._store is None:
-            raise NotFoundError(f"there is no output of a call {request_id!r}", remedy="it may have expired")
+            raise gone
         total = kept.sizes[1 if which == "content" else 0]
         if not 0 <= offset <= total:
             raise InvalidRequestError(f"offset {offset} is not between 0 and {total}")
@@ -131,8 +137,8 @@ class Outputs:
             # Three bytes more: the last character may have to be left to the next page.
             data = await self.in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
         except StoreError as error:
-            _log.warning("%s", error.message)
-            raise NotFoundError(f"the output of the call {request_id!r} is gone") from error
+            _log.warning("an output of %s is gone: %s", request_id, error.message)
+            raise gone from error
         text = _whole_characters(data, offset)
         return text, offset + len(text.encode()), total
 

@@ -131,6 +131,7 @@ def test_where_agents_listen_nobody_passes_without_a_token(home: Home, jobs: Dae
 @pytest.mark.promise("IDN-2")
 @pytest.mark.promise("IDN-7")
 def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home, jobs: Daemon) -> None:
+    """hermes-agent#44615, #10107: one key that opened everything."""
     token = add(jobs, "reporter", "--allow", "*", "--deny", "files.*")
     clerk = add(jobs, "zhang", "--allow", "jobs.*", "--role", "clerk", "--ceiling", "destructive")
     with agents_door(jobs, token) as client:
@@ -157,6 +158,38 @@ def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home,
     path.write_text(token + "\n")
     refused = jobs.ctl("--token-file", str(path), "agents", "list")
     assert (refused.returncode, refused.stdout) == (4, "")
+
+
+@pytest.mark.promise("REC-10")
+def test_an_agent_asks_for_its_own_calls_and_for_nobody_elses(home: Home, jobs: Daemon) -> None:
+    paths = {}
+    for name in ("reporter", "other"):
+        paths[name] = home.path / name
+        paths[name].write_text(add(jobs, name, "--allow", "jobs.*"))
+
+    def ask(name: str, *words: str) -> tuple[int, Any]:
+        done = jobs.ctl("--json", "--token-file", str(paths[name]), "calls", *words)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    assert (
+        jobs.ctl("--token-file", str(paths["reporter"]), "tools", "call", "jobs.say_secret").returncode == 1
+    )
+    jobs.ctl("--token-file", str(paths["other"]), "tools", "call", "jobs.wait_long", "seconds:=0")
+    jobs.ctl("tools", "call", "jobs.say_secret")
+    [own] = ask("reporter", "list")[1]["calls"]
+    assert (own["tool"], own["code"], own["agent"]) == ("jobs.say_secret", "UNKNOWN_TOOL", "reporter")
+    [theirs] = ask("other", "list")[1]["calls"]
+    assert ask("reporter", "show", own["request_id"])[0] == 0
+    refused = ask("reporter", "show", theirs["request_id"])
+    absent = ask("reporter", "show", "none")
+    assert refused == (1, absent[1].replace("'none'", repr(theirs["request_id"])))
+    counted = ask("reporter", "stats")[1]
+    assert int(counted["calls"]) == 1
+    assert counted["unused_tools"] == ["jobs.drop_all", "jobs.wait_long"]
+    for words in (("replay", own["request_id"]), ("replay", theirs["request_id"])):
+        assert ask("reporter", *words)[0] == 4
+    assert jobs.ctl("--token-file", str(paths["reporter"]), "events").returncode == 4
+    assert len(jobs.ctl_json("calls", "list")["calls"]) == 3
 
 
 @pytest.mark.promise("IDN-5")

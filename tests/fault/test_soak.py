@@ -44,6 +44,7 @@ class Figures:
 def test_memory_threads_and_descriptors_stay_flat_for_as_long_as_it_runs(
     home: Home, serve: Callable[..., Daemon]
 ) -> None:
+    """hermes-agent#18438, #58817: eight gigabytes within an hour."""
     home.follow("a", "b")
     home.configure(trusted={"a": {"follow": True}, "w": {"follow": True, "isolation": "process"}})
     home.plugin("a", word("0"))

@@ -246,6 +246,7 @@ async def test_what_cannot_be_written_down_is_not_begun(bench: Bench, tool: str)
 
 
 async def test_a_store_that_hangs_costs_a_call_its_own_time_only(bench: Bench) -> None:
+    """hermes-agent#41289, #60794, #40695: the loop stood still for the disk."""
     runtime = bench.offer_all()
     bench.ledger.hangs = True
     result = await bench.call("orders.place_order", timeout_ms=20)
