@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol, cast
 
@@ -175,7 +176,7 @@ class Dispatcher:
             entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
             self._authorise(course, entry)
-            if request.idempotency_key and (known := await self._replayed(course, entry)) is not None:
+            if request.idempotency_key and (known := await self._replayed(course, entry, flight)) is not None:
                 return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
@@ -256,11 +257,14 @@ class Dispatcher:
                 remedy="break the loop between these tools",
             )
 
-    async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
+    async def _replayed(self, course: Course, entry: Entry, flight: Flight) -> Outcome | None:
         """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
         set_deadline(course, entry, self._policy)
+        instance = flight.instance = entry.instance
         try:
-            course.replayed = await self.idempotency.replay(course)
+            # This may wait, too, and what the call began on must still be there afterwards.
+            with nullcontext() if instance is None else instance.lease():
+                course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
             return self._timed_out(course)
         return None if course.replayed is None else REPLAYED
