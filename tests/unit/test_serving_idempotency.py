@@ -14,6 +14,7 @@ from hermesd.access.policy import ALLOWED
 from hermesd.errors import StoreError
 from hermesd.model.call import Caller, Code, Outcome, Result
 from hermesd.model.intent import Intent, Recorded
+from hermesd.reload.drain import Drainer
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.dispatcher import Dispatcher
 from hermesd.serving.flight import Flights
@@ -179,6 +180,30 @@ async def test_when_the_one_is_refused_before_it_ran_a_duplicate_takes_its_place
     results = await asyncio.gather(second, third, other)
     assert [each.code for each in results] == [Code.OK] * 3
     assert len(runtime.invocations) == 2
+
+
+@pytest.mark.promise("IDM-3")
+async def test_what_a_call_began_on_stays_while_its_key_is_looked_up(bench: Bench) -> None:
+    """Replaced meanwhile, the old content is closed only after the call, which ends on it."""
+    old = bench.offer_all()
+    instance = bench.instances["orders"]
+    looked_up, found = asyncio.Event(), bench.ledger.find
+
+    async def find(*key: Any) -> Recorded | None:
+        await looked_up.wait()
+        return await found(*key)
+
+    bench.ledger.find = find  # type: ignore[method-assign]
+    call = asyncio.create_task(bench.keyed())
+    await settle()
+    async with asyncio.TaskGroup() as tasks:
+        bench.offer_all()
+        drained = Drainer(tasks, bench.flights, lambda: 5.0).retire(instance)
+        await settle()
+        assert (instance.leases, drained.done()) == (1, False)
+        looked_up.set()
+    assert (await call).code is Code.OK
+    assert (len(old.invocations), old.closed) == (1, 1)
 
 
 async def test_a_duplicate_waits_no_longer_than_its_own_deadline_and_does_not_say_none(bench: Bench) -> None:
