@@ -113,8 +113,8 @@ def _below_ceiling(caller: Caller, rights: Rights, name: str, subject: Subject) 
     if effects is None:
         return Decision(False, False, f"there is no tool {name!r}")
     if CEILINGS[effects] > CEILINGS[rights.ceiling]:
-        reason = f"{name} can do {effects}, and {rights.ceiling} is the most that {caller.name!r} may do"
-        return Decision(False, True, reason)
+        ceiling = f"the ceiling of {caller.name!r} is {rights.ceiling}"
+        return Decision(False, True, f"the side effects of {name} are {effects}, and {ceiling}")
     return ALLOWED
 
 

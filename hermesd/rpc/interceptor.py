@@ -166,7 +166,10 @@ class Edge(grpc.GenericRpcHandler):
             method.service == ADMIN_SERVICE
             and not decide(caller, "administer", method.path.rpartition("/")[2]).allowed
         ):
-            raise DeniedError(f"{method.path} is the operator's", remedy="use the operator's unix socket")
+            raise DeniedError(
+                f"{method.path.rpartition('/')[2]} is the operator's",
+                remedy="use the operator's unix socket, without a token",
+            )
         if request is _MALFORMED:
             raise InvalidRequestError(
                 "the request is no valid protobuf message",

@@ -366,9 +366,13 @@ class Dispatcher:
         return outcome
 
     def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
-        elapsed_ms = (self._clock.monotonic() - (course.started if began is None else began)) * 1000
+        """TIMEOUT, with the time that there was: what the clock adds to it or takes from it helps nobody."""
+        since, until = course.started if began is None else began, course.deadline
+        if began is not None and course.attempt_s:
+            until = min(until, began + course.attempt_s)
+        allowed_ms = max(0.0, until - since) * 1000
         return Outcome(
-            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms"
+            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {allowed_ms:.0f} ms"
         )
 
     def _emitter(self, course: Course, entry: Entry) -> Emit:

@@ -108,6 +108,14 @@ def test_an_agent_without_rights_and_a_tool_that_is_a_mere_name_are_denied() -> 
     assert not decide(agent(allow=("*",)), "call", TOOL).allowed
 
 
+def test_a_denial_above_the_ceiling_names_both() -> None:
+    decision = decide(agent(allow=("*",), ceiling="read"), "call", Tool(side_effects="destructive"))
+    assert (
+        decision.reason
+        == f"the side effects of {TOOL} are destructive, and the ceiling of 'reporter' is read"
+    )
+
+
 @pytest.mark.promise("IDN-3")
 def test_a_plugin_has_no_right_that_the_agent_behind_it_lacks() -> None:
     def plugin(behalf: Caller) -> Caller:
