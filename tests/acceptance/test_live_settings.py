@@ -134,14 +134,13 @@ def test_how_long_plugins_may_take(live: Live) -> None:
     began = time.monotonic()
     assert "0.3 s" in live.reload(prepare_timeout_s=0.3)
     assert time.monotonic() - began < 3
-    live.home.plugin("slow", CODE + "\ndef hermesd_shutdown():\n    time.sleep(20)\n")
-    live.reload(close_timeout_s=15)
+    live.home.plugin("slow", CODE + "\ndef hermesd_shutdown():\n    time.sleep(4)\n")
     live.reload(close_timeout_s=0.2)
     live.home.plugin("slow", CODE)
     began = time.monotonic()
     live.reload(close_timeout_s=0.2)
+    assert time.monotonic() - began < 3, "the plugin's own end takes 4 s"
     assert live.daemon.stop() == 0
-    assert time.monotonic() - began < 12
 
 
 def test_the_window_of_a_pass(live: Live) -> None:

@@ -134,6 +134,7 @@ async def test_what_a_caller_may_not_see_is_unknown_and_never_among_the_nearest(
 
 
 async def test_an_unavailable_tool_says_why_and_what_to_do() -> None:
+    """hermes-agent#5304, #21658: tools that were lost without a word."""
     served = Served()
     runtime = served.offer(raw_tool("orders.query_status"))
     runtime.refusal = ("its database is away", "start the database")
