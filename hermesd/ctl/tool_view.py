@@ -51,6 +51,9 @@ def list_tools(ctx: click.Context, ready: bool, source: str, domain: str, to: Fo
     if screen.as_json:
         screen.document(message_json(answer))
         return
+    if not answer.tools:
+        screen.note("no tools")
+        return
     screen.table(
         ["TOOL", "VERSION", "STATE", "EFFECTS", "TOKENS", "PLUGIN", "DESCRIPTION"],
         [

@@ -42,5 +42,6 @@ class Audit:
             return
         if caller.kind == "plugin":
             more["plugin"] = caller.name
-        told = f"may not {action} {subject}: {reason}"
+        through = f" through the plugin {caller.name}" if caller.kind == "plugin" else ""
+        told = f"may not {action} {subject}{through}: {reason}"
         self._events.emit("denied", name, told, action=action, object=subject, **more)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 
+from hermesd.access.policy import decide
 from hermesd.config.configuration import Configuration
 from hermesd.daemon.audit import Audit
 from hermesd.errors import Rejection
@@ -112,8 +113,11 @@ class CallListener:
 
     def _denied(self, course: Course, result: Result) -> None:
         if self._audit is not None:
-            hidden = "it is hidden from this caller" if course.denied == "see" else result.message
-            self._audit.denied(course.request.caller, course.denied or "call", course.request.tool, hidden)
+            caller, name, reason = course.request.caller, course.request.tool, result.message
+            if course.denied == "see" and (entry := course.catalogue.find(name)) is not None:
+                # The caller is told that there is no such tool; the operator reads why that is so.
+                reason = decide(caller, "see", entry.definition).reason
+            self._audit.denied(caller, course.denied or "call", name, reason)
 
     def logged(self, entry: Entry, request: CallRequest, attempt: int, line: dict[str, object]) -> None:
         fields = line.get("fields")

@@ -99,9 +99,10 @@ class ToolService(tool_pb2_grpc.ToolServiceServicer):  # type: ignore[misc] # ge
     async def GetTool(self, request: tool_pb2.GetToolRequest, context: Context) -> tool_pb2.GetToolResponse:
         catalogue = self._registry.catalogue
         entry, caller = catalogue.find(request.name), caller_of_call.get()
-        if entry is None or not decide(caller, "see", entry.definition).visible:
-            if entry is not None:
-                self._denied(caller, "see", request.name, "it is hidden from this caller")
+        seeing = None if entry is None else decide(caller, "see", entry.definition)
+        if entry is None or seeing is None or not seeing.visible:
+            if seeing is not None:
+                self._denied(caller, "see", request.name, seeing.reason)
             tools = catalogue.tools.items()
             seen = [name for name, each in tools if decide(caller, "see", each.definition).visible]
             raise not_found_tool(request.name, seen)

@@ -30,7 +30,7 @@ from hermesd.serving.circuit import Circuit, Circuits
 from hermesd.serving.confirmation import Confirmations
 from hermesd.serving.course import ACCEPTED, Course, Emit, Refused
 from hermesd.serving.deadline import extend, set_deadline
-from hermesd.serving.envelope import envelope
+from hermesd.serving.envelope import ASK_FOR_IT, envelope
 from hermesd.serving.fallback import Fallbacks
 from hermesd.serving.flight import Cut, Flight, Flights
 from hermesd.serving.idempotency import HARMLESS, Idempotency, Ledger, MemoryLedger
@@ -222,9 +222,12 @@ class Dispatcher:
         seen = [
             name for name, each in catalogue.tools.items() if decide(caller, "see", each.definition).visible
         ]
+        # The same for a tool that is not there and for one that the plugin was not granted.
+        advice = {"remedy": ASK_FOR_IT} if caller.kind == "plugin" else {}
         raise Refused(
-            Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}", nearest=nearest(request.tool, seen)
-        )
+            Code.UNKNOWN_TOOL, f"there is no tool {request.tool!r}",
+            nearest=nearest(request.tool, seen), **advice,
+        )  # fmt: skip
 
     def _validate(self, course: Course, entry: Entry) -> None:
         """Valid arguments go on as they came; only others are normalised, and then validated again."""

@@ -36,6 +36,11 @@ BARE_REMEDIES: Mapping[Code, tuple[str, str]] = {
     Code.DEPENDENCY_FAILED: ("reason", "mend what the message names, then call again"),
 }
 
+#: What a plugin reads of a tool that is not there, and of one that it was not granted.
+ASK_FOR_IT = (
+    "check the name; a plugin reaches what it was granted of its permissions.calls, as far as its caller may"
+)
+
 #: A tool's error that says that it never got through to what answers for it.
 UNREACHED_REMEDY = (
     "the tool could not reach what it needs: try again later, and tell the operator if it lasts"

@@ -36,6 +36,7 @@ def test_a_denial_says_who_what_and_of_which_object(clock: SetClock) -> None:
     assert (first.kind, first.subject) == ("denied", "reporter")
     assert first.fields == {"action": "see", "object": "orders.delete_all"}
     assert second.fields == {"action": "call", "object": "files.write_file", "plugin": "text"}
+    assert "through the plugin text: no" in second.message
     assert (third.kind, third.fields) == ("authentication_failed", {"peer": "ipv4:10.0.0.9:4711"})
     assert total(metrics) == 3
 

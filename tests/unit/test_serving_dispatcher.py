@@ -452,6 +452,9 @@ async def test_a_plugin_calls_nothing_that_it_was_not_granted() -> None:
     outcome = await nested(served, "stock.count_items", calls=("text.*",))
     assert outcome.code is Code.UNKNOWN_TOOL
     assert runtime.invocations == []
+    absent = await nested(served, "stock.count_all", calls=("text.*",))
+    assert "permissions.calls" in str(outcome.detail["remedy"])
+    assert absent.detail["remedy"] == outcome.detail["remedy"]
 
 
 @pytest.mark.promise("CORE-10")
