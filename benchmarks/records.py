@@ -73,7 +73,7 @@ async def _flood(directory: Path, name: str, arguments: str, at_least: float | N
                 recording.take(course, result)
                 takes.append(time.perf_counter() - before)
         fed = time.perf_counter() - began
-        stats = await recording.stats(CallFilter())
+        stats = await recording.stats(OPERATOR, CallFilter())
         settled = time.perf_counter() - began - fed
     finally:
         recording.close(10.0)

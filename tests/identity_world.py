@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,32 +13,47 @@ import grpc
 from hermesd.access.identity import Agent, Identities
 from hermesd.api.v1 import admin_pb2_grpc, agent_pb2_grpc, tool_pb2, tool_pb2_grpc
 from hermesd.clock import SystemClock
-from hermesd.model.call import Caller, Code, Outcome
+from hermesd.config.load import load_configuration
+from hermesd.daemon.recording import Recording
+from hermesd.model.call import Caller, Code, Outcome, Result
 from hermesd.rpc.server import Backend, RpcServer
 from hermesd.runtimes.runtime import Invocation
 from hermesd.serving.confirmation import Confirmations
+from hermesd.serving.course import Course
 from hermesd.serving.detached import DetachedCalls
 from hermesd.serving.output import Outputs
+from hermesd.store.layout import DataDir
 from hermesd.store.output import OutputStore
+from hermesd.telemetry.event import EventLog
 from tests.core_doubles import Served, raw_tool
-from tests.rpc_doubles import Administration, History, Records, Reloader
+from tests.rpc_doubles import Administration, History, Reloader
 from tests.rpc_wire import error_info
 
 #: Fields that differ between two runs of the same thing.
-VOLATILE = ("request_id", "duration_ms", "queued_ms", "generation", "since", "seq")
+VOLATILE = (
+    *("request_id", "parent_request_id", "trace_id", "span_id", "parent_span_id", "fingerprint"),
+    *("duration_ms", "queued_ms", "run_ms", "downstream_ms", "queued_p95_ms", "p50_ms", "p95_ms", "p99_ms"),
+    *("generation", "since", "seq", "at", "first", "last"),
+)
+#: More than a caller gets: the whole is kept for it.
+MUCH = json.dumps("word " * 5000)
 
 
 class World:
     """One daemon's core at a socket of its own. `denials` notes what was audited."""
 
     def __init__(self, path: Path, tools: Iterable[Mapping[str, object]]) -> None:
-        self.served = Served()
+        self.path = path
+        layout = DataDir(path / "data")
+        layout.prepare()
+        outputs = Outputs(OutputStore(layout.output, SystemClock()))
+        self.outputs, self.layout = outputs, layout
+        self.served = Served(outputs=outputs)
+        self.records = self._recorded(layout)
         self.release = asyncio.Event()
         self.identities = Identities(SystemClock())
         self.denials: list[tuple[str, str, str]] = []
-        self.path = path
         self.tasks = asyncio.TaskGroup()
-        outputs = Outputs(OutputStore(path / "output", SystemClock()))
         self.offer(tools)
         backend = Backend(
             calls=self.served.dispatcher,
@@ -52,7 +68,7 @@ class World:
             agents=Administration(),  # type: ignore[arg-type] # nobody gets as far
             detached=DetachedCalls(self.served.dispatcher, self.served.registry, outputs, self.tasks),
             outputs=outputs,
-            records=Records(),
+            records=self.records,
         )
         self.server = RpcServer(
             backend,
@@ -61,6 +77,27 @@ class World:
             clock=SystemClock(),
             denied=self._note,
         )
+
+    def _recorded(self, layout: DataDir) -> Recording:
+        configuration = load_configuration(None, environ={}, overrides={})
+        served, clock = self.served, SystemClock()
+        records = Recording(
+            layout,
+            layout.logs,
+            configuration=lambda: configuration,
+            events=EventLog(clock),
+            clock=clock,
+            dropped=lambda count: None,
+        )
+        records.serve(served.dispatcher, served.registry, served.flights)
+        hear = served.told.finished
+
+        def finished(course: Course, result: Result) -> None:
+            hear(course, result)
+            records.take(course, result)
+
+        served.told.finished = finished  # type: ignore[method-assign]
+        return records
 
     def _note(self, caller: Caller | None, action: str, subject: str, reason: str) -> None:
         self.denials.append((caller.name if caller else "", action, subject))
@@ -79,6 +116,8 @@ class World:
     async def _run(self, invocation: Invocation) -> Outcome:
         if invocation.tool.endswith(".wait_long"):
             await self.release.wait()
+        if invocation.tool.endswith(".say_much"):
+            return Outcome(Code.OK, MUCH)
         if invocation.tool.endswith(".call_other"):
             return await invocation.call(str(invocation.arguments.get("tool")), {})
         return Outcome(Code.OK, '"ran"')
@@ -89,6 +128,7 @@ class World:
 
     async def __aenter__(self) -> World:
         await self.tasks.__aenter__()
+        await self.outputs.open()
         await self.server.start()
         await self.server.set_serving(True)
         return self
@@ -97,6 +137,7 @@ class World:
         self.release.set()
         await self.server.stop(1.0)
         await self.tasks.__aexit__(None, None, None)
+        await asyncio.to_thread(self.records.close, 5.0)
 
 
 class Asker:
@@ -121,6 +162,13 @@ class Asker:
             return plain(await rpc(request, metadata=self.metadata, timeout=10))
         except grpc.aio.AioRpcError as error:
             return told(error)
+
+    async def first(self, request: Any, **options: Any) -> Any:
+        """The first event of a watch, and no more."""
+        watch = self.tools.WatchCall(request, **options)
+        event = await watch.read()
+        watch.cancel()
+        return event
 
     async def stream(self, name: str) -> str:
         request = tool_pb2.StreamCallToolRequest(call=tool_pb2.CallToolRequest(name=name))

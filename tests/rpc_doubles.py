@@ -280,31 +280,35 @@ class Content:
 
 
 class Records:
-    """Records held in a list, the newest last; its filter knows `code` and the owner."""
+    """Records held in a list, the newest last; its filter knows `code`. `askers`: who asked."""
 
     def __init__(self) -> None:
         self.ended: list[CallRecord] = []
         self.flying: list[CallRecord] = []
         self.asked: list[CallFilter] = []
+        self.askers: list[Caller] = []
         self.replayed: list[tuple[CallRecord, dict[str, object]]] = []
         self.failure: Exception | None = None
 
-    async def page(self, asked: CallFilter, limit: int, before: int | None):
+    async def page(self, caller: Caller, asked: CallFilter, limit: int, before: int | None):
         self.asked.append(asked)
+        self.askers.append(caller)
         if self.failure is not None:
             raise self.failure
         found = [(seq, each) for seq, each in enumerate(self.ended, 1) if asked.code in ("", each.code)]
         return [each for each in reversed(found) if before is None or each[0] < before][:limit]
 
-    def in_flight(self, asked: CallFilter):
+    def in_flight(self, caller: Caller, asked: CallFilter):
         return self.flying
 
-    async def find(self, request_id: str, owner):
+    async def find(self, caller: Caller, request_id: str):
+        self.askers.append(caller)
         known = [*self.ended, *self.flying]
         return next((each for each in reversed(known) if each.request_id == request_id), None)
 
-    async def stats(self, asked: CallFilter) -> CallStats:
+    async def stats(self, caller: Caller, asked: CallFilter) -> CallStats:
         self.asked.append(asked)
+        self.askers.append(caller)
         tool = ToolStats("demo.echo_text", 4, {"OK": 3, "TIMEOUT": 1}, 1.0, 2.0, 3.0, 0.5, 0.0, 5, SINCE)
         wrong = MiscalledTool("demo.echo_text", "INVALID_ARGUMENT", 2, 6, "/文本: missing")
         return CallStats(

@@ -54,8 +54,9 @@ the same.
 `~/.local/state/hermesd/hermesd.sock`) and `/run/hermesd/hermesd.sock` that exists; a failure names the ones
 tried.
 
-**Completion** of commands, flags and of the names of tools and plugins: `hermesd completion bash`, `zsh` or
-`fish` prints the script. Names come from the running daemon within 0.2 s, or not at all.
+**Completion** of commands and flags, of the names of tools, plugins and agents, and of the ids of calls:
+`hermesd completion bash`, `zsh` or `fish` prints the script. Names come from the running daemon within 0.2 s,
+or not at all.
 """
 
 

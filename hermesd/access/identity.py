@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -127,6 +127,15 @@ class Identities:
         if agent is None or agent.is_expired(self._clock.now()):
             return False
         return self.roster.caller(caller.name) is caller
+
+    def present(self, caller: Caller) -> Caller:
+        """The same with the rights of now: what a long call calls is judged by them. One that is gone stays
+        as it was, as its calls are cut.
+        """
+        if (behind := caller.on_behalf_of) is not None:
+            now = self.present(behind)
+            return caller if now is behind else replace(caller, on_behalf_of=now)
+        return (self.roster.caller(caller.name) or caller) if caller.kind == "agent" else caller
 
     def expired(self) -> list[Caller]:
         """Callers whose time has passed."""

@@ -9,11 +9,14 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Literal, Protocol
 
-from hermesd.model.call import CEILINGS, Caller, Rights, SideEffects
+from hermesd.model.call import CEILINGS, Caller, Owner, Rights, SideEffects
 
 #: `see`: list, show, follow or suggest a tool; `call`: run it. `read`: the record, output or events of a
 #: call; `cancel`: end it. `administer`: an RPC of AdminService.
 Action = Literal["see", "call", "read", "cancel", "administer"]
+
+#: The RPCs of AdminService that an agent may use: they tell it of its own calls, and of nothing else.
+OF_OWN_CALLS = frozenset(("ListCalls", "GetCall", "GetCallStats"))
 
 
 class Seen(Protocol):
@@ -42,19 +45,21 @@ class Decision:
 
 
 ALLOWED = Decision(True, True)
-Subject = Seen | Caller | str
+Subject = Seen | Caller | Owner | str
 
 
 def decide(caller: Caller, action: Action, subject: Subject = "") -> Decision:
     """Whether `caller` may do `action` with `subject`.
 
     The subject of see and call is a tool's definition, or a mere name where there is no such tool; of read
-    and cancel it is the caller whose call it is; of administer the name of the RPC.
+    and cancel it is the caller or owner whose call it is, "" for everybody's; of administer the name of the
+    RPC.
 
     The operator may do everything. An agent sees what its globs allow and do not deny, unless the tool is
     for roles that it lacks, and may call what is not above its ceiling; it reads and cancels what was called
     at its own wish. A plugin may see and call what the globs of its granted `calls` match, and nothing that
-    the caller on whose behalf it acts may not do itself. Nobody but the operator administers.
+    the caller on whose behalf it acts may not do itself. Nobody but the operator administers; an agent may
+    ask for its own calls.
     """
     if caller.kind == "operator":
         return ALLOWED
@@ -62,13 +67,20 @@ def decide(caller: Caller, action: Action, subject: Subject = "") -> Decision:
         return _on_tool(caller, action, subject)
     if action in ("read", "cancel"):
         return _on_call(caller, subject)
+    if caller.kind == "agent" and isinstance(subject, str) and subject in OF_OWN_CALLS:
+        return ALLOWED
     return Decision(False, False, f"the {caller.kind} {caller.name!r} has no right to {action}")
 
 
 def is_same_principal(one: Caller, other: Caller) -> bool:
     """Whether both act at the wish of the same operator or agent."""
-    mine, theirs = one.principal, other.principal
-    return (mine.kind, mine.name) == (theirs.kind, theirs.name)
+    return one.owner == other.owner
+
+
+def whose_calls(caller: Caller) -> Owner | None:
+    """Whose calls a caller may read: None for everybody's. It belongs into the query, so that nothing is
+    filtered afterwards."""
+    return None if decide(caller, "read").allowed else Owner(caller.kind, caller.name)
 
 
 def matches(name: str, globs: tuple[str, ...]) -> bool:
@@ -101,13 +113,14 @@ def _below_ceiling(caller: Caller, rights: Rights, name: str, subject: Subject) 
     if effects is None:
         return Decision(False, False, f"there is no tool {name!r}")
     if CEILINGS[effects] > CEILINGS[rights.ceiling]:
-        reason = f"{name} can do {effects}, and {rights.ceiling} is the most that {caller.name!r} may do"
-        return Decision(False, True, reason)
+        ceiling = f"the ceiling of {caller.name!r} is {rights.ceiling}"
+        return Decision(False, True, f"the side effects of {name} are {effects}, and {ceiling}")
     return ALLOWED
 
 
 def _on_call(caller: Caller, subject: Subject) -> Decision:
-    if isinstance(subject, Caller) and caller.kind == "agent" and is_same_principal(caller, subject):
+    owner = subject.owner if isinstance(subject, Caller) else subject
+    if isinstance(owner, Owner) and caller.kind == "agent" and caller.owner == owner:
         return ALLOWED
     return Decision(False, False, f"it is no call of the {caller.kind} {caller.name!r}")
 

@@ -16,7 +16,7 @@ bash:  source <(hermesd completion bash)                 # in ~/.bashrc
 zsh:   source <(hermesd completion zsh)                  # in ~/.zshrc, after compinit
 fish:  hermesd completion fish > ~/.config/fish/completions/hermesd.fish
 
-Names of tools and plugins come from the running daemon, when there is one.""",
+Names of tools, plugins and agents, and ids of calls, come from the running daemon, when there is one.""",
     short_help="Print a shell completion script.",
 )
 @click.argument("shell", type=click.Choice(SHELLS))

@@ -82,7 +82,8 @@ def listening_process(host: str, port: int) -> str:
         here = each.laddr
         if each.status != psutil.CONN_LISTEN or not here or here.port != port:
             continue
-        if here.ip not in (host, "0.0.0.0", "::") and host not in ("localhost", "0.0.0.0", "::"):  # noqa: S104
+        ip = here.ip.removeprefix("::ffff:")  # gRPC listens on IPv4 through a socket of IPv6
+        if ip not in (host, "0.0.0.0", "::") and host not in ("localhost", "0.0.0.0", "::"):  # noqa: S104
             continue
         if each.pid is None:
             return "another process"

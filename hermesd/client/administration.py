@@ -46,6 +46,16 @@ class Administration(ABC):
             if not token:
                 return
 
+    def confirmations(self, *, state: str = "") -> Iterator[confirmation_pb2.Confirmation]:
+        """All calls that need agreement, page by page."""
+        token = ""
+        while True:
+            page = self.list_confirmations(page_size=1000, page_token=token, state=state)
+            yield from page.confirmations
+            token = page.next_page_token
+            if not token:
+                return
+
     def get_status(self) -> admin_pb2.GetStatusResponse:
         """What the daemon is and does now."""
         answer: admin_pb2.GetStatusResponse = self._read(

@@ -48,6 +48,17 @@ class AsyncAdministration(ABC):
             if not token:
                 return
 
+    async def confirmations(self, *, state: str = "") -> AsyncIterator[confirmation_pb2.Confirmation]:
+        """All calls that need agreement, page by page."""
+        token = ""
+        while True:
+            page = await self.list_confirmations(page_size=1000, page_token=token, state=state)
+            for confirmation in page.confirmations:
+                yield confirmation
+            token = page.next_page_token
+            if not token:
+                return
+
     async def get_status(self) -> admin_pb2.GetStatusResponse:
         """What the daemon is and does now."""
         answer: admin_pb2.GetStatusResponse = await self._read(

@@ -120,7 +120,8 @@ def cross_warnings(tree: Tree) -> Iterator[KeyFault]:
         yield KeyFault(("plugins", "entry_points"), problem, "name the distributions that you mean")
     for name, entry in tree["plugins"]["trusted"].items():
         if entry["follow"]:
-            problem = f"whoever can write the plugin {name} runs code in the daemon: for development only"
+            where = "in the daemon" if entry["isolation"] == "inprocess" else "as the daemon's user"
+            problem = f"whoever can write the plugin {name} runs code {where}: for development only"
             yield KeyFault(("plugins", "trusted", name), problem, "trust a digest instead")
     for name, agent in tree["agents"].items():
         at = ("agents", name)

@@ -392,7 +392,7 @@ _DEFAULTS = (
         "defaults.max_timeout_ms",
         SOME_MILLISECONDS,
         "live",
-        "Ceiling for what progress may extend, in milliseconds.",
+        "Ceiling for what progress may extend and for detached calls, in milliseconds.",
         300_000,
     ),
     Key(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hermesd.api.v1 import agent_pb2
+from hermesd.ctl.complete import complete_agent
 from hermesd.ctl.connection import connect, whole_list
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
@@ -48,11 +49,12 @@ def list_agents(ctx: click.Context) -> None:
         screen.document(message_json(answer))
         return
     screen.table(
-        ["NAME", "STATE", "ORIGIN", "ROLES", "ALLOW", "DENY", "CEILING", "EXPIRES"],
+        ["NAME", "STATE", "ORIGIN", "ROLES", "ALLOW", "DENY", "CEILING", "CONFIRMS", "EXPIRES"],
         [
             [
                 each.name, each.state, each.place or each.origin, ",".join(each.roles),
                 " ".join(each.tools.allow), " ".join(each.tools.deny), each.ceiling,
+                "itself" if each.self_confirm else "",
                 time_text(each.expires) if each.HasField("expires") else "never",
             ]
             for each in answer.agents
@@ -97,7 +99,7 @@ def add(ctx: click.Context, /, name: str, **rights: Any) -> None:
     help="Give an agent a new token and print it. The old one is refused at once; what it has open ends.",
     short_help="Replace an agent's token and print the new one.",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agent)
 @click.pass_context
 def rotate(ctx: click.Context, name: str) -> None:
     with connect(ctx) as (daemon, screen):
@@ -110,7 +112,7 @@ def rotate(ctx: click.Context, name: str) -> None:
     help="Remove an agent. Its token is refused at once; its watches and calls in flight end.",
     short_help="Remove an agent; what it has open ends.",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agent)
 @click.pass_context
 def revoke(ctx: click.Context, name: str) -> None:
     with connect(ctx) as (daemon, screen):
@@ -140,11 +142,11 @@ def whoami(ctx: click.Context) -> None:
         "allow": " ".join(answer.tools.allow),
         "deny": " ".join(answer.tools.deny),
         "ceiling": answer.ceiling,
-        "self_confirm": "yes" if answer.self_confirm else "no",
+        "confirms": "its own calls" if answer.self_confirm or answer.kind == "operator" else "",
         "expires": time_text(answer.expires) if answer.HasField("expires") else "never",
     }
     for key, value in rows.items():
-        screen.line(f"{key:<12} {value}".rstrip())
+        screen.line(f"{key:<8} {value or '-'}")
 
 
 def _show_token(screen: Screen, answer: agent_pb2.AddAgentResponse | agent_pb2.RotateAgentResponse) -> None:

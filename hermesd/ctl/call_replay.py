@@ -7,6 +7,7 @@ import sys
 import click
 
 from hermesd.ctl.arguments import arguments_json
+from hermesd.ctl.complete import complete_call
 from hermesd.ctl.connection import connect
 from hermesd.ctl.flag import MAX_INT32, CtlCommand
 from hermesd.ctl.message import message_json
@@ -22,7 +23,7 @@ What may change something is not run at once: the exit status is 5, and --confir
 A record whose arguments were redacted or cut needs new ones.""",
     short_help="Call a recorded call's tool again.",
 )
-@click.argument("request_id")
+@click.argument("request_id", shell_complete=complete_call)
 @click.argument("words", nargs=-1, metavar="[key=value | key:=JSON]...")
 @click.option("--args", metavar="JSON", help="New arguments as one JSON object, @FILE or - for stdin.")
 @click.option("--timeout-ms", type=click.IntRange(1, MAX_INT32), help="Bound of the whole call.")

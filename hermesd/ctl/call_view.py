@@ -10,14 +10,22 @@ from typing import Any
 import click
 
 from hermesd.api.v1 import call_pb2
-from hermesd.ctl.complete import complete_tool
+from hermesd.ctl.complete import complete_agent, complete_call, complete_plugin, complete_tool
 from hermesd.ctl.connection import PAGE_SIZE, connect
 from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.ctl.moment import Moment
+from hermesd.model.call import Code
 from hermesd.terminal.screen import Screen
 
 Command = Callable[..., Any]
+
+
+class CodeName(click.Choice[str]):
+    """A code, in any letter case; completed as the table shows it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(str(value).upper(), param, ctx)
 
 
 def filters(command: Command) -> Command:
@@ -25,9 +33,15 @@ def filters(command: Command) -> Command:
     for option in (
         click.option("--until", type=Moment(), help="Only calls that began before this time."),
         click.option("--since", type=Moment(), help="Only calls since then: 2030-01-31, or 15m, 2h, 7d ago."),
-        click.option("--plugin", default="", metavar="NAME", help="Only calls of this plugin's tools."),
+        click.option(
+            "--plugin", default="", metavar="NAME", shell_complete=complete_plugin,
+            help="Only calls of this plugin's tools.",
+        ),
         click.option("--session", default="", metavar="ID", help="Only calls of this session."),
-        click.option("--agent", default="", metavar="NAME", help="Only calls of this agent."),
+        click.option(
+            "--agent", default="", metavar="NAME", shell_complete=complete_agent,
+            help="Only calls of this agent.",
+        ),
         click.option(
             "--tool", default="", metavar="GLOB", shell_complete=complete_tool,
             help="Only calls of these tools, such as 'orders.*'.",
@@ -46,7 +60,12 @@ Secrets are redacted before a call is recorded.""",
     short_help="List calls: in flight, then the last ones.",
 )
 @filters
-@click.option("--code", default="", metavar="CODE", help="Only calls that ended so, such as TIMEOUT.")
+@click.option(
+    "--code",
+    type=CodeName([each.value for each in Code]),
+    metavar="CODE",
+    help="Only calls that ended so, such as TIMEOUT.",
+)
 @click.option("--failed", is_flag=True, help="Only calls that did not end with OK.")
 @click.option("--parent", default="", metavar="ID", help="Only calls that were made within this one.")
 @click.option("--trace", default="", metavar="ID", help="Only calls of this trace.")
@@ -68,7 +87,7 @@ def list_calls(
     plugin: str,
     since: datetime | None,
     until: datetime | None,
-    code: str,
+    code: str | None,
     failed: bool,
     parent: str,
     trace: str,
@@ -82,7 +101,7 @@ def list_calls(
                 page_token=whole.next_page_token,
                 tool=tool,
                 agent=agent,
-                code=code.upper(),
+                code=code or "",
                 session_id=session,
                 plugin=plugin,
                 parent_request_id=parent,
@@ -123,7 +142,7 @@ def list_calls(
     help="Show one call by its request id: what was asked and by whom, how it went, and where its time went.",
     short_help="Show one call: what was asked, how it went.",
 )
-@click.argument("request_id")
+@click.argument("request_id", shell_complete=complete_call)
 @click.pass_context
 def show_call(ctx: click.Context, request_id: str) -> None:
     with connect(ctx) as (daemon, screen):
@@ -141,8 +160,10 @@ def show_whole_call(screen: Screen, call: call_pb2.CallRecord) -> None:
     screen.line(f"{call.code or call.state}{told}", style="ok" if call.code == "OK" else "warn")
     times = (("queued", call.queued_ms), ("running", call.run_ms), ("in other tools", call.downstream_ms))
     split = ", ".join(f"{value:.1f} {name}" for name, value in times)
+    reason = "" if call.reason in call.message else call.reason
     marks = [name for name in ("truncated", "degraded", "replayed") if getattr(call, name)]
     facts = [
+        ("reason", reason),
         ("request", call.request_id),
         ("within", call.parent_request_id),
         ("by", f"{call.agent}{f', through the plugin {call.caller}' if call.caller else ''}"),
@@ -168,4 +189,6 @@ def show_whole_call(screen: Screen, call: call_pb2.CallRecord) -> None:
 
 
 def _content(text: str, size: int, whole: bool) -> str:
+    if not text and not whole:
+        return "not kept"
     return text if whole else f"{text} (of {size} bytes, redacted or cut)"

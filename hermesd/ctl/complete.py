@@ -1,4 +1,4 @@
-"""Names of tools, plugins and confirmations for the shell: quickly, or not at all."""
+"""Names of tools, plugins, agents, calls and confirmations for the shell: quickly, or not at all."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ def complete_confirmation(
 ) -> list[CompletionItem]:
     """Ids of calls that wait for agreement; none when no daemon answers in time."""
     return _matching(names(ctx, "confirmations", TIMEOUT_S), incomplete)
+
+
+def complete_agent(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of agents; none when no daemon answers in time."""
+    return _matching(names(ctx, "agents", TIMEOUT_S), incomplete)
+
+
+def complete_call(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of the last calls, those in flight first; none when no daemon answers in time."""
+    return _matching(names(ctx, "calls", TIMEOUT_S), incomplete)
+
+
+def complete_call_in_flight(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of calls that go on; none when no daemon answers in time."""
+    return _matching(names(ctx, "calls in flight", TIMEOUT_S), incomplete)
 
 
 def _matching(known: list[str], incomplete: str) -> list[CompletionItem]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from hermesd.client import Client
 
 
+#: What a confirmation can be in that is listed.
+STATES = ("pending", "approved", "denied")
+
+
 @click.command(
     name="list",
     cls=CtlCommand,
@@ -29,13 +33,14 @@ Each with who asks, what would happen, and how long that holds; those that you d
     short_help="List the calls that need agreement.",
 )
 @click.option(
-    "--state", default="", metavar="STATE", help="Only those in this state: pending, approved or denied."
-)
+    "--state", type=click.Choice(STATES), metavar="STATE",
+    help="Only those in this state: pending, approved or denied.",
+)  # fmt: skip
 @click.pass_context
-def list_confirmations(ctx: click.Context, state: str) -> None:
+def list_confirmations(ctx: click.Context, state: str | None) -> None:
     with connect(ctx) as (daemon, screen):
         answer = whole_list(
-            lambda size, token: daemon.list_confirmations(page_size=size, page_token=token, state=state)
+            lambda size, token: daemon.list_confirmations(page_size=size, page_token=token, state=state or "")
         )
     if screen.as_json:
         screen.document(message_json(answer))

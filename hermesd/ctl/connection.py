@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: A page of a list is as large as the daemon allows.
 PAGE_SIZE = 1000
+#: Of calls a completion offers no more than a person would read.
+LAST_CALLS = 50
 MAX_TOKEN_BYTES = 16 * 1024
 
 
@@ -64,18 +66,28 @@ def whole_list(fetch: Callable[[int, str], Any]) -> Any:
     return whole
 
 
-def names(
-    ctx: click.Context, kind: Literal["tools", "plugins", "confirmations"], timeout_s: float
-) -> list[str]:
+Kind = Literal["tools", "plugins", "confirmations", "agents", "calls", "calls in flight"]
+
+
+def names(ctx: click.Context, kind: Kind, timeout_s: float) -> list[str]:
     """What all of a kind are called, for completion: [] when no daemon answers in `timeout_s`."""
     # A shell shows whatever a completion writes in the middle of the line that somebody types.
     silent = contextlib.suppress(HermesdError, click.ClickException, OSError)
     with silent, _client(Flags.of(ctx), timeout_s) as client:
-        if kind == "confirmations":
-            return [each.id for each in client.list_confirmations(page_size=PAGE_SIZE).confirmations]
-        listed = client.tools(include_unavailable=True) if kind == "tools" else client.plugins()
-        return [each.name for each in listed]
+        return list(_NAMES[kind](client))
     return []
+
+
+_NAMES: Mapping[Kind, Callable[[Client], Iterable[str]]] = {
+    "tools": lambda client: (each.name for each in client.tools(include_unavailable=True)),
+    "plugins": lambda client: (each.name for each in client.plugins()),
+    "agents": lambda client: (each.name for each in client.agents()),
+    "confirmations": lambda client: (each.id for each in client.confirmations()),
+    "calls": lambda client: (each.request_id for each in client.list_calls(page_size=LAST_CALLS).calls),
+    "calls in flight": lambda client: (
+        each.request_id for each in client.list_calls(page_size=LAST_CALLS).calls if each.state != "ended"
+    ),
+}
 
 
 def _client(flags: Flags, timeout_s: float | None = None) -> Client:

@@ -14,6 +14,7 @@ from hermesd.ctl.flag import CtlCommand
 from hermesd.ctl.message import message_json, time_text
 from hermesd.ctl.rejection import show_rejections
 from hermesd.ctl.status import show_plugins
+from hermesd.model.status import State
 from hermesd.terminal.screen import Screen
 
 
@@ -23,12 +24,17 @@ from hermesd.terminal.screen import Screen
     help="List all plugins with their states, those in trouble first, and what was refused with its place.",
     short_help="List the plugins with their states.",
 )
-@click.option("--state", default="", metavar="STATE", help="Only plugins in this state, such as rejected.")
+@click.option(
+    "--state",
+    type=click.Choice([each.value for each in State]),
+    metavar="STATE",
+    help="Only plugins in this state, such as rejected.",
+)
 @click.pass_context
-def list_plugins(ctx: click.Context, state: str) -> None:
+def list_plugins(ctx: click.Context, state: str | None) -> None:
     with connect(ctx) as (daemon, screen):
         answer = whole_list(
-            lambda size, token: daemon.list_plugins(page_size=size, page_token=token, state=state)
+            lambda size, token: daemon.list_plugins(page_size=size, page_token=token, state=state or "")
         )
     if screen.as_json:
         screen.document(message_json(answer))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -117,8 +117,8 @@ def call(
         if "." not in name:
             name = _own_name(daemon, name)
         if stream:
-            result = followed(screen, daemon.stream_call_tool(name, arguments, **options))
-            _complete(daemon, result, full)
+            events = daemon.stream_call_tool(name, arguments, **options)
+            result = followed(screen, events, lambda each: _complete(daemon, each, full))
         else:
             answer = daemon.call_tool(name, arguments, detach=detach, **options).response
             result = answer.result
@@ -169,13 +169,26 @@ def show_result(screen: Screen, result: tool_pb2.Result) -> None:
         else:
             for text in content_lines(result):
                 screen.line(text)
-        if leaving := json.loads(result.detail_json or "{}").get("deprecated"):
-            screen.note(f"{result.tool} is {Deprecation(*(str(leaving.get(key, '')) for key in FIELDS))}")
-        if result.truncated:
-            screen.note(f"the result was cut; all of it: hermesd ctl calls output {result.request_id}")
+        for text in remark_lines(result):
+            screen.note(text)
         return
     for text in failure_lines(result):
         screen.note(text)
+
+
+def remark_lines(result: tool_pb2.Result) -> Iterable[str]:
+    """What the data alone does not say: that the tool did not run for it, and what is missing."""
+    detail = json.loads(result.detail_json or "{}")
+    if detail.get("replayed"):
+        yield f"nothing ran: this is the answer of the call {detail.get('replayed_from')}, which had this key"
+    if detail.get("degraded"):
+        yield f"not the tool's own answer, its fallback ({detail.get('fallback')}): {detail.get('reason')}"
+    if leaving := detail.get("deprecated"):
+        yield f"{result.tool} is {Deprecation(*(str(leaving.get(key, '')) for key in FIELDS))}"
+    if result.truncated:
+        lost = (detail.get("output") or {}).get("lost")
+        whole = f"all of it: hermesd ctl calls output {result.request_id}"
+        yield f"the result was cut; {f'the rest is lost: {lost}' if lost else whole}"
 
 
 def content_lines(result: tool_pb2.Result) -> Iterable[str]:
@@ -203,17 +216,16 @@ def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     own = f" ({detail['code']})" if detail.get("code") else ""  # the code that the tool itself gave
     yield f"{result.code}{own}: {result.message}"
     for fault in detail.get("faults") or []:
-        got = fault.get("got")
-        said = "" if got is None else f" (got {json.dumps(got, ensure_ascii=False)})"
-        yield f"  {fault.get('path') or '/'}: {fault.get('problem')}{said}"
-        for key in ("hint", "ask_user"):
-            if fault.get(key):
-                yield f"      {fault[key]}"
+        yield from _fault_lines(fault)
     if detail.get("nearest"):
         yield f"  did you mean {', '.join(map(str, detail['nearest']))}?"
     for key in ("reason", "summary", "confirmation_token", "expires_at", "retry_after_ms", "remedy"):
         if detail.get(key):
             yield f"  {key}: {detail[key]}"
+    if detail.get("confirmation_token"):
+        yield "  with ctl: the same command, and --confirm with the token"
+    if result.attempts > 1:
+        yield f"  attempts: {result.attempts}"
     if result.effect == "unknown":
         yield "  effect: unknown; the tool may have done its work, look before you call again"
     elif result.effect == "done":
@@ -221,12 +233,26 @@ def failure_lines(result: tool_pb2.Result) -> Iterable[str]:
     yield f"  request_id: {result.request_id}"
 
 
+def _fault_lines(fault: Mapping[str, Any]) -> Iterable[str]:
+    problem, got = str(fault.get("problem")), json.dumps(fault.get("got"), ensure_ascii=False)
+    said = "" if got == "null" or got in problem else f" (got {got})"
+    yield f"  {fault.get('path') or '/'}: {problem}{said}"
+    if fault.get("ask_user"):
+        yield "      do not make it up: ask the user"
+    if fault.get("hint"):
+        yield f"      {fault['hint']}"
+
+
 def followed(
-    screen: Screen, events: Iterable[tool_pb2.StreamCallToolResponse | tool_pb2.WatchCallResponse]
+    screen: Screen,
+    events: Iterable[tool_pb2.StreamCallToolResponse | tool_pb2.WatchCallResponse],
+    complete: Callable[[tool_pb2.Result], None] | None = None,
 ) -> tool_pb2.Result:
-    """Show what a call says, and return its result."""
+    """Show what a call says, and return its result; `complete` may add to that before it is shown."""
     result = tool_pb2.Result()
     for event in events:
+        if complete is not None and event.HasField("result"):
+            complete(event.result)
         if screen.as_json:
             screen.record(message_json(event))
         elif event.HasField("progress"):

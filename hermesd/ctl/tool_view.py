@@ -173,10 +173,16 @@ def _show_parameters(screen: Screen, tool: tool_pb2.Tool) -> None:
 
 
 def _type_of(schema: dict[str, object]) -> str:
-    for key in ("type", "enum", "const", "$ref"):
+    """What may be given, in a few words: the values where they are listed, else the type or types."""
+    for key in ("enum", "const", "type", "$ref"):
         if key in schema:
             value = schema[key]
+            if key == "type" and isinstance(value, list):
+                return " or ".join(map(str, value))
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(choices, list):
+        return " or ".join(_type_of(each) if isinstance(each, dict) else "any" for each in choices)
     return "any"
 
 

@@ -12,24 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesd.access.identity import Identities
 from hermesd.client.address import Address
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.daemon import memory
 from hermesd.daemon.agent import Agents
-from hermesd.daemon.audit import Audit
-from hermesd.daemon.confirmation import confirmations
 from hermesd.daemon.decision import Decisions
 from hermesd.daemon.exposition import Exposition
 from hermesd.daemon.git import WorkTree
 from hermesd.daemon.inspection import Inspection
 from hermesd.daemon.lifecycle import Lifecycle
-from hermesd.daemon.listener import MIB, CallListener, ReloadListener, call_policy
-from hermesd.daemon.recording import Recording
+from hermesd.daemon.listener import ReloadListener
+from hermesd.daemon.pipeline import Pipeline
 from hermesd.daemon.source_watch import SourceWatch
-from hermesd.daemon.storage import Storage
-from hermesd.errors import HermesdError, Rejection, StoreError
+from hermesd.errors import HermesdError, Rejection
 from hermesd.model.call import Code
 from hermesd.model.status import State
 from hermesd.reload.drain import Drainer
@@ -42,16 +38,11 @@ from hermesd.rpc.tls import TlsFiles
 from hermesd.runtimes.inprocess import InProcessRuntime
 from hermesd.runtimes.runtime import Runtime
 from hermesd.runtimes.worker import WorkerRuntime
-from hermesd.serving.circuit import Circuits
 from hermesd.serving.detached import DetachedCalls
-from hermesd.serving.dispatcher import Dispatcher
-from hermesd.serving.flight import Cut, Flights
-from hermesd.serving.output import Outputs
-from hermesd.serving.registry import Registry
+from hermesd.serving.flight import Cut
 from hermesd.store.content import ContentStore
 from hermesd.store.grants import GrantStore
 from hermesd.store.layout import DataDir
-from hermesd.store.output import OutputStore
 from hermesd.store.served import ServedStore
 from hermesd.supervise.launcher import Launcher
 from hermesd.systemd.notify import Notifier
@@ -109,19 +100,15 @@ class Daemon:
         self._desk = ThreadPoolExecutor(1, thread_name_prefix="hermesd-desk")
         log_dir = configuration.telemetry.log_dir or directory.logs
         self._plugin_log = PluginLog(log_dir / "plugins", clock=clock, dropped=self._metrics.records_dropped)
-        self._registry = Registry()
-        self._flights = Flights()
-        self._storage = Storage(directory, clock, self._events, self._metrics)
-        self._records = self._recording(log_dir)
-        self._confirmations = confirmations(clock, self._events, self._metrics, lambda: self._configuration)
-        self._audit = Audit(self._events, self._metrics, clock)
-        self._identities = Identities(clock)
-        self._calls = CallListener(
-            self._metrics, self._plugin_log, self._events, self._records.take, self._audit
+        self._calls = Pipeline(
+            configuration=lambda: self._configuration,
+            directory=directory,
+            log_dir=log_dir,
+            plugin_log=self._plugin_log,
+            events=self._events,
+            metrics=self._metrics,
+            clock=clock,
         )
-        self._outputs = Outputs(OutputStore(directory.output, clock), self._output_trouble)
-        self._circuits = Circuits(self._registry, clock, self._calls.circuit_changed)
-        self._dispatcher = self._make_dispatcher()
         self._contents = ContentStore(directory.plugins)
         self._grants = GrantStore(directory.grants, clock)
         self._served = ServedStore(directory.last_good, clock)
@@ -152,8 +139,8 @@ class Daemon:
         self._reading.adopt(configuration, loaded_ns)
         self._rpc: RpcServer | None = None
         self._lifecycle = Lifecycle(
-            dispatcher=self._dispatcher,
-            flights=self._flights,
+            dispatcher=self._calls.dispatcher,
+            flights=self._calls.flights,
             events=self._events,
             stop=self.stop,
             serving=self._tell_health,
@@ -169,17 +156,17 @@ class Daemon:
             undo.callback(_catch({signal.SIGTERM: self.stop, signal.SIGINT: self.stop}))
             self._events.emit("daemon_started", "", told, pid=os.getpid(), data_dir=str(self._directory.root))
             undo.callback(self._plugin_log.close)
-            undo.callback(self._records.close, LAST_WORDS_S)
+            undo.callback(self._calls.records.close, LAST_WORDS_S)
             undo.callback(self._executor.shutdown)
             undo.callback(self._desk.shutdown)
-            undo.callback(self._outputs.close)
+            undo.callback(self._calls.outputs.close)
             undo.enter_context(routed(self._plugin_log))
             self._log_guard = LogGuard()
             async with asyncio.TaskGroup() as tasks:
                 reloader = self._reloader(tasks)
-                self._dispatcher.awaits = reloader.awaited
+                self._calls.dispatcher.awaits = reloader.awaited
                 inspection, decisions = self._inspection(reloader), self._decisions(reloader)
-                detached = await self._detached(tasks)
+                detached = await self._calls.recover_detached(tasks)
                 server = self._rpc = self._server(reloader, inspection, decisions, detached)
                 await server.start()
                 background = [
@@ -189,10 +176,10 @@ class Daemon:
                     ),
                 ]
                 background.append(tasks.create_task(self._keep_addresses(server), name="addresses"))
-                background.append(tasks.create_task(self._records.keep_within_bounds(), name="records"))
-                background.append(tasks.create_task(self._tend_storage(), name="storage"))
+                background.append(tasks.create_task(self._calls.records.keep_within_bounds(), name="records"))
+                background.append(tasks.create_task(self._calls.tend_storage(), name="storage"))
                 background.append(tasks.create_task(self._agents.watch_expiry(), name="expiry"))
-                background.append(tasks.create_task(self._outputs.run(), name="outputs"))
+                background.append(tasks.create_task(self._calls.outputs.run(), name="outputs"))
                 undo_signals = self._catch_requests(tasks, reloader, inspection)
                 try:
                     http = await self._start_http(tasks, inspection)
@@ -205,7 +192,7 @@ class Daemon:
                 finally:
                     undo_signals()
                     await server.stop(0.0)  # after a start that failed half-way; else it has stopped already
-                    await self._storage.close(self._desk, STORE_S)
+                    await self._calls.storage.close(self._desk, STORE_S)
                     await self._watch.close()
                     for task in background:
                         task.cancel()
@@ -218,28 +205,15 @@ class Daemon:
             self._hurry.set()
         self._stopping.set()
 
-    def _recording(self, log_dir: Path) -> Recording:
-        recording = Recording(
-            self._directory,
-            log_dir,
-            configuration=lambda: self._configuration,
-            events=self._events,
-            clock=self._clock,
-            dropped=self._metrics.records_dropped,
-            committed=lambda seconds: self._metrics.store_committed("calls", seconds),
-        )
-        self._storage.interrupted = recording.interrupted
-        return recording
-
     def _reloader(self, tasks: asyncio.TaskGroup) -> Reloader:
         listener = ReloadListener(
-            self._events, self._metrics, self._registry, self._dispatcher, self._planned
+            self._events, self._metrics, self._calls.registry, self._calls.dispatcher, self._planned
         )
         return Reloader(
             reading=self._reading,
             preparer=Preparer(self._runtime, self._clock),
-            registry=self._registry,
-            drainer=Drainer(tasks, self._flights, lambda: self._configuration.server.drain_timeout_s),
+            registry=self._calls.registry,
+            drainer=Drainer(tasks, self._calls.flights, lambda: self._configuration.server.drain_timeout_s),
             listener=listener,
             tasks=tasks,
             clock=self._clock,
@@ -249,12 +223,12 @@ class Daemon:
         return Inspection(
             lifecycle=self._lifecycle,
             reloader=reloader,
-            registry=self._registry,
-            flights=self._flights,
-            dispatcher=self._dispatcher,
-            calls=self._calls,
-            confirmations=self._confirmations,
-            circuits=self._circuits,
+            registry=self._calls.registry,
+            flights=self._calls.flights,
+            dispatcher=self._calls.dispatcher,
+            calls=self._calls.listener,
+            confirmations=self._calls.confirmations,
+            circuits=self._calls.circuits,
             grants=self._grants,
             plugin_log=self._plugin_log,
             launcher=self._launcher,
@@ -266,85 +240,39 @@ class Daemon:
             agents_addresses=lambda: self._rpc.agents_addresses if self._rpc is not None else (),
             address_faults=lambda: self._rpc.warnings() if self._rpc is not None else [],
             lost_addresses=lambda: self._rpc.lost() if self._rpc is not None else (),
-            store_faults=lambda: [*self._storage.faults(), *self._records.faults()],
+            store_faults=self._calls.faults,
             work_tree=WorkTree(next(iter(self._boot.files), None), self._launcher, self._clock),
         )
 
-    async def _tend_storage(self) -> None:
-        self._storage.attend()
-        await self._storage.tend(
-            self._dispatcher.idempotency, lambda: self._dispatcher.policy.idempotency_window_s
-        )
-
-    def _make_dispatcher(self) -> Dispatcher:
-        dispatcher = Dispatcher(
-            self._registry,
-            self._flights,
-            call_policy(self._boot),
-            self._calls,
-            self._clock,
-            ledger=self._storage.ledger,
-            confirmations=self._confirmations,
-            circuits=self._circuits,
-            outputs=self._outputs,
-        )
-        self._metrics.set_waiting(dispatcher.waiting)
-        self._records.serve(dispatcher, self._registry, self._flights)
-        return dispatcher
-
     def _make_agents(self) -> Agents:
         return Agents(
-            identities=self._identities,
+            identities=self._calls.identities,
             grants=self._grants,
-            flights=self._flights,
-            registry=self._registry,
+            flights=self._calls.flights,
+            registry=self._calls.registry,
             events=self._events,
             executor=self._desk,
             clock=self._clock,
             configuration=self._boot,
             rights_changed=self._tell_streams,
-            gone=self._confirmations.forget,
+            gone=self._calls.confirmations.forget,
         )
 
     def _decisions(self, reloader: Reloader) -> Decisions:
         return Decisions(
             reloader=reloader,
-            registry=self._registry,
+            registry=self._calls.registry,
             grants=self._grants,
             served=self._served,
             contents=self._contents,
             events=self._events,
             executor=self._desk,
-            circuits=self._circuits,
+            circuits=self._calls.circuits,
         )
 
     async def _tell_health(self, serving: bool) -> None:
         if self._rpc is not None:
             await self._rpc.set_serving(serving)
-
-    async def _detached(self, tasks: asyncio.TaskGroup) -> DetachedCalls:
-        """What earlier daemons kept, and what became of the calls that they did not see end."""
-        self._limit_outputs()
-        detached = DetachedCalls(self._dispatcher, self._registry, self._outputs, tasks)
-        try:
-            unended = await self._outputs.open()
-        except StoreError as error:
-            self._output_trouble(error.message)
-            return detached
-        if unended:
-            self._events.emit("calls_lost", "", "detached calls had not ended", calls=len(unended))
-            await detached.recover(unended)
-        return detached
-
-    def _limit_outputs(self) -> None:
-        limits = self._configuration.defaults.result
-        self._outputs.limit(limits.keep_mb * MIB, limits.keep_s)
-
-    def _output_trouble(self, reason: str) -> None:
-        if reason:
-            self._events.emit("outputs_lost", "", f"results that are cut cannot be kept: {reason}")
-        else:
-            self._events.emit("outputs_kept", "", "results that are cut are kept again")
 
     def _server(
         self, reloader: Reloader, inspection: Inspection, decisions: Decisions, detached: DetachedCalls
@@ -352,19 +280,19 @@ class Daemon:
         limits = self._boot.server.limits
         return RpcServer(
             Backend(
-                calls=self._dispatcher,
-                registry=self._registry,
+                calls=self._calls.dispatcher,
+                registry=self._calls.registry,
                 reload=reloader,
                 events=self._events,
                 inspection=inspection,
                 lifecycle=self._lifecycle,
                 decisions=decisions,
-                confirmations=self._confirmations,
-                identities=self._identities,
+                confirmations=self._calls.confirmations,
+                identities=self._calls.identities,
                 agents=self._agents,
                 detached=detached,
-                outputs=self._outputs,
-                records=self._records,
+                outputs=self._calls.outputs,
+                records=self._calls.records,
             ),
             addresses=self._addresses,
             agents=self._boot.server.agents_listen,
@@ -372,7 +300,7 @@ class Daemon:
             clock=self._clock,
             limits=Limits(limits.message_mb, limits.max_concurrent_streams, int(limits.keepalive_min_s)),
             socket_group=self._boot.server.socket_group,
-            denied=self._audit.denied,
+            denied=self._calls.audit.denied,
         )
 
     def _tell_streams(self) -> None:
@@ -396,10 +324,10 @@ class Daemon:
         return http
 
     async def _first_pass(self, reloader: Reloader, decisions: Decisions, server: RpcServer) -> None:
-        self._registry.switch_off(decisions.switched_off())
+        self._calls.registry.switch_off(decisions.switched_off())
         report = await reloader.reload(cause="start", no_wait=True)
         self._lifecycle.loaded()
-        entries = self._registry.catalogue.tools.values()
+        entries = self._calls.registry.catalogue.tools.values()
         ready = sum(each.standing().state is State.READY for each in entries)
         state = f"{ready} of {len(entries)} tools ready, {len(report.rejected)} rejected"
         # Not before: what waits for readiness calls tools next.
@@ -430,19 +358,19 @@ class Daemon:
     async def _stop(self, reloader: Reloader, server: RpcServer) -> None:
         timeout_s = self._configuration.server.drain_timeout_s
         self._lifecycle.stopping()
-        self._dispatcher.draining = True
+        self._calls.dispatcher.draining = True
         self._notifier.stopping("draining", extend_s=timeout_s + 2 * LAST_WORDS_S)
-        self._events.emit("daemon_stopping", "", calls=len(self._flights), drain_timeout_s=timeout_s)
+        self._events.emit("daemon_stopping", "", calls=len(self._calls.flights), drain_timeout_s=timeout_s)
         await server.set_serving(False)
         await self._watch.close()
         await self._drained(timeout_s)
-        for flight in self._flights:
+        for flight in self._calls.flights:
             flight.end(STOPPED)
         await server.stop(LAST_WORDS_S)
         await reloader.close()
 
     async def _drained(self, timeout_s: float) -> None:
-        waits = [asyncio.create_task(self._flights.idle()), asyncio.create_task(self._hurry.wait())]
+        waits = [asyncio.create_task(self._calls.flights.idle()), asyncio.create_task(self._hurry.wait())]
         try:
             await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -480,7 +408,7 @@ class Daemon:
             )
         return InProcessRuntime(
             run.spec,
-            on_log=self._calls.said,
+            on_log=self._calls.listener.said,
             on_change=lambda: self._state_changed(plugin),
         )
 
@@ -488,13 +416,13 @@ class Daemon:
         self._events.emit("worker_crashed", plugin, reason, pid=pid)
 
     def _state_changed(self, plugin: str) -> None:
-        self._registry.state_changed(plugin)
+        self._calls.registry.state_changed(plugin)
         self._events.emit("plugin_state", plugin)
 
     def _planned(self, plan: Plan) -> None:
         self._configuration = plan.configuration
         self._agents.configure(plan.configuration)
-        self._limit_outputs()
+        self._calls.limit_outputs()
         self._watch.tune()
 
     def _restart_notices(self, configuration: Configuration) -> list[Rejection]:
@@ -530,7 +458,7 @@ class Daemon:
     def _loop_ran(self, lag_s: float) -> None:
         """Twice a second."""
         self._metrics.loop_lag(lag_s)
-        self._metrics.set_outputs(self._outputs.size, sum(each.detached for each in self._flights))
+        self._calls.measure()
         if changed := self._log_guard.restore():
             told = f"a plugin changed {', '.join(changed)}; put back (isolation: process helps)"
             self._events.emit("log_restored", "", told)
@@ -539,7 +467,7 @@ class Daemon:
         suspects = sorted(
             {
                 flight.instance.plugin
-                for flight in self._flights
+                for flight in self._calls.flights
                 if flight.instance is not None and flight.instance.runtime.kind == "inprocess"
             }
         )

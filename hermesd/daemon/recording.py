@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from hermesd.access.policy import decide, whose_calls
 from hermesd.clock import Clock
 from hermesd.config.configuration import Configuration
 from hermesd.errors import Rejection, StoreError
-from hermesd.model.call import Caller, Result
+from hermesd.model.call import Caller, Owner, Result
 from hermesd.model.intent import Intent
 from hermesd.model.record import CallFilter, CallRecord, CallStats
 from hermesd.model.redaction import Redaction
@@ -35,6 +38,8 @@ MIB = 1024 * 1024
 #: How often records that are too old or too many are removed, in seconds.
 SWEEP_S = 600.0
 KEY_BYTES = 32
+#: Questions of agents that are answered at once: the operator always finds a reader of the store free.
+AGENTS_ASK = 2
 
 
 class Recording:
@@ -73,6 +78,7 @@ class Recording:
             clock=clock,
             dropped=dropped,
         )
+        self._agents_turn = asyncio.Semaphore(AGENTS_ASK)
         self.flights = Flights()
         self.replayer: Replayer | None = None
         self.registry: Registry | None = None
@@ -93,41 +99,38 @@ class Recording:
         self._store.record(records)
 
     async def page(
-        self, asked: CallFilter, limit: int, before: int | None
+        self, caller: Caller, asked: CallFilter, limit: int, before: int | None
     ) -> Sequence[tuple[int, CallRecord]]:
-        """Records of calls that ended, the last first. Raises StoreError."""
-        if before is None:
+        """Records of calls that ended and that `caller` may read, the last first. Raises StoreError."""
+        async with self._asking(caller):
+            if before is None:
+                await self._settled()
+            return await self._store.page(_bounded(caller, asked), limit, before)
+
+    def in_flight(self, caller: Caller, asked: CallFilter) -> Sequence[CallRecord]:
+        """The calls in flight that the filter means and `caller` may read, the oldest first."""
+        return list(self._flying(caller, asked))
+
+    async def find(self, caller: Caller, request_id: str) -> CallRecord | None:
+        """The call with this id that `caller` may read: in flight, or recorded. Raises StoreError."""
+        flying = next(self._flying(caller, CallFilter(), request_id), None)
+        if flying is not None:
+            return flying
+        async with self._asking(caller):
             await self._settled()
-        return await self._store.page(asked, limit, before)
+            return await self._store.find(request_id, whose_calls(caller))
 
-    def in_flight(self, asked: CallFilter) -> Sequence[CallRecord]:
-        """The calls in flight that the filter means, the oldest first."""
-        redaction = self._redaction()
-        courses = (each.course for each in self.flights)
-        records = (
-            record_in_flight(each, redaction, self._clock, self._known_key)
-            for each in courses
-            if each is not None
-        )
-        return [each for each in records if _is_meant(each, asked)]
+    async def stats(self, caller: Caller, asked: CallFilter) -> CallStats:
+        """How the calls went that `caller` may read; of the tools that it sees, those that it did not call.
 
-    async def find(self, request_id: str, owner: tuple[str, str] | None) -> CallRecord | None:
-        """The call with this id: in flight, or recorded. Raises StoreError."""
-        asked = CallFilter(owner=owner)
-        for each in self.flights:
-            if each.request_id == request_id and each.course is not None:
-                record = record_in_flight(each.course, self._redaction(), self._clock, self._known_key)
-                if _is_meant(record, asked):
-                    return record
-        await self._settled()
-        return await self._store.find(request_id, owner)
-
-    async def stats(self, asked: CallFilter) -> CallStats:
-        """How the calls went. Raises StoreError."""
-        await self._settled()
-        tools = self.registry.catalogue.tools if self.registry is not None else ()
-        served = [each for each in tools if not asked.tool or fnmatchcase(each, asked.tool)]
-        return await self._store.stats(asked, served)
+        Raises StoreError.
+        """
+        tools = self.registry.catalogue.tools if self.registry is not None else {}
+        seen = [name for name, each in tools.items() if decide(caller, "see", each.definition).visible]
+        served = [each for each in seen if not asked.tool or fnmatchcase(each, asked.tool)]
+        async with self._asking(caller):
+            await self._settled()
+            return await self._store.stats(_bounded(caller, asked), served)
 
     async def replay(
         self,
@@ -172,6 +175,21 @@ class Recording:
         """Write what waits. Blocks for at most twice `timeout_s`."""
         self._recorder.close(timeout_s)
         self._store.close(timeout_s)
+
+    def _flying(self, caller: Caller, asked: CallFilter, request_id: str = "") -> Iterator[CallRecord]:
+        redaction, asked = self._redaction(), _bounded(caller, asked)
+        for each in self.flights:
+            course = each.course
+            if course is None or request_id not in ("", each.request_id):
+                continue
+            if decide(caller, "read", each.caller).allowed:
+                record = record_in_flight(course, redaction, self._clock, self._known_key)
+                if _is_meant(record, asked):
+                    yield record
+
+    def _asking(self, caller: Caller) -> AbstractAsyncContextManager[object]:
+        """An agent waits for its turn."""
+        return nullcontext() if caller.kind == "operator" else self._agents_turn
 
     async def _settled(self) -> None:
         await self._recorder.settled()
@@ -227,9 +245,14 @@ class Recording:
         self._events.emit("records_moved_aside", str(path), told)
 
 
+def _bounded(caller: Caller, asked: CallFilter) -> CallFilter:
+    """The question, of what this caller may read."""
+    return replace(asked, owner=whose_calls(caller))
+
+
 def _is_meant(record: CallRecord, asked: CallFilter) -> bool:
     """What the store asks of its rows, for a call in flight."""
-    if asked.owner is not None and asked.owner != (record.agent_kind, record.agent):
+    if asked.owner is not None and not _is_owned(record, asked.owner):
         return False
     if asked.code or asked.failed:  # it has no code yet
         return False
@@ -241,3 +264,8 @@ def _is_meant(record: CallRecord, asked: CallFilter) -> bool:
         return False
     exact = ("agent", "session_id", "plugin", "parent_request_id", "trace_id")
     return all(getattr(asked, name) in ("", getattr(record, name)) for name in exact)
+
+
+def _is_owned(record: CallRecord, owner: Owner) -> bool:
+    own = (record.agent_kind, record.agent) == owner
+    return own and (not record.caller or record.source != "")

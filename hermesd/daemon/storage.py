@@ -71,6 +71,7 @@ class Storage:
             if self.state.failure is not None:
                 self.state.open()
                 idempotency.save_again()
+                self.ledger.flush()
             window = window_s()
             if self._clock.monotonic() - self._swept >= min(SWEEP_S, window / 4):
                 self._swept = self._clock.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hermesd.model.value import value
 
@@ -56,6 +56,22 @@ class Rights:
     expires: datetime | None = None
 
 
+class Owner(NamedTuple):
+    """At whose wish a call happened: what is kept of its caller with all that the call leaves behind."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """What `str` made a text of."""
+        kind, _, name = text.partition(":")
+        return cls(kind, name)
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls. `kind` operator: through the operator's socket; plugin: a tool, through `ctx.call`.
@@ -80,6 +96,12 @@ class Caller:
         while caller.on_behalf_of is not None:
             caller = caller.on_behalf_of
         return caller
+
+    @property
+    def owner(self) -> Owner:
+        """Whose the caller's calls are."""
+        principal = self.principal
+        return Owner(principal.kind, principal.name)
 
 
 @value

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable
 
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}(\.[a-z0-9][a-z0-9_-]{0,63})+\Z")
+_WORDS = re.compile(r"[^._-]+")
 VERB_OBJECT = re.compile(r"[a-z][a-z0-9_-]*\.[a-z0-9]+(_[a-z0-9]+)+\Z")
 #: Longer is no name, whatever it is made of.
 MAX_LENGTH = 400
+#: With more than so many names the closest look decides among those that share words.
+MAX_COMPARED = 100
 RESERVED_PREFIXES = frozenset({"tools", "memory", "session", "hermesd"})
 
 
@@ -60,9 +64,27 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # noqa: PLC0415 - only needed for the message
 
     candidates = list(known)
+    if len(candidates) > MAX_COMPARED:
+        candidates = _likely(name, candidates)
     close = difflib.get_close_matches(name, candidates, n=limit, cutoff=0.5)
     if close:
         return close
     # A bare verb_object without its domain is the commonest slip of a model.
     tail = name.rpartition(".")[2]
     return sorted(each for each in candidates if each.rpartition(".")[2] == tail)[:limit]
+
+
+def _likely(name: str, candidates: list[str]) -> list[str]:
+    """Those that share most words or letters at the beginning: a thousand close looks take 20 ms."""
+    words = set(_WORDS.findall(name))
+    end = name.rpartition(".")[2]
+
+    def likeness(other: str) -> tuple[bool, int, int]:
+        return other.endswith(end), len(words.intersection(_WORDS.findall(other))), _common(name, other)
+
+    return heapq.nlargest(MAX_COMPARED, candidates, key=likeness)
+
+
+def _common(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from hermesd.model.call import Owner
+
 
 class CallRecord(NamedTuple):
     """One call that has ended. Nothing in it betrays a secret; `arguments` and `result` are its beginnings.
@@ -80,8 +82,9 @@ NAMES = CallRecord._fields
 class CallFilter:
     """Which records are meant: "" and None leave a thing open. `tool` is a glob, whose `*` crosses dots.
 
-    `since` belongs to it, `until` does not. `failed`: with another code than OK. `owner`: an agent that sees
-    its own calls only.
+    `since` belongs to it, `until` does not. `failed`: with another code than OK. `owner`: only calls at the
+    wish of this one, who asks for them. What a tool tried to call for it under a name that is no tool for it
+    is not among them: it is a name that the owner never said.
     """
 
     tool: str = ""
@@ -94,7 +97,7 @@ class CallFilter:
     since: datetime | None = None
     until: datetime | None = None
     failed: bool = False
-    owner: tuple[str, str] | None = None
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

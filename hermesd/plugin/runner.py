@@ -37,7 +37,7 @@ from hermesd.plugin.lifespan import Lifespan
 from hermesd.plugin.load import load_package, package_name
 from hermesd.plugin.loop import LoopThread
 from hermesd.plugin.output import Line, Printer, current_printer, redirect
-from hermesd.plugin.valve import Valve
+from hermesd.plugin.valve import LINES_PER_S, PROGRESS_PER_S, Valve
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 MAX_LOG_CHARS = 64 * 1024
 #: What one plugin may tell in a second; of more, lines are dropped and counted, and only the newest
 #: progress of each call is kept.
-LINES_PER_S = 2000
-PROGRESS_PER_S = 500
 #: A sync tool whose last calls were all quick (so many, each below so many seconds) runs while its thread
 #: still leads. The lead is taken from it when the call has not ended `LEAD_S` later: as long may other calls
 #: and cancellations wait once.

@@ -6,6 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
+#: Of one plugin's process, or of one call in the daemon's.
+LINES_PER_S = 2000
+PROGRESS_PER_S = 500
+
 
 class Valve:
     """Lets `per_second` things pass in each second and counts the rest. Usable from any thread."""
@@ -31,6 +35,11 @@ class Valve:
                 return False
             self._passed += 1
             return True
+
+    @property
+    def dropped(self) -> int:
+        """How many did not pass, and were not asked for yet."""
+        return self._dropped
 
     def take_dropped(self) -> int:
         """How many did not pass since this was last asked, once the second that held them back is over."""

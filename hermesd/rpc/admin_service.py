@@ -1,4 +1,4 @@
-"""AdminService: the operator's side. The interceptor has already refused whoever is not the operator."""
+"""AdminService: the operator's side. The interceptor has refused whoever the policy does not let in."""
 
 from __future__ import annotations
 

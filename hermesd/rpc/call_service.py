@@ -1,4 +1,8 @@
-"""The part of AdminService that tells of calls: those in flight and those that ended."""
+"""The part of AdminService that tells of calls: those in flight and those that ended.
+
+An agent comes this far too, where the policy says so. What it is told is asked for as that caller, so that
+nothing of anybody else's is ever at hand here.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _FIELDS = tuple(each for each in NAMES if each not in ("at", "metadata_json"))
 
 
 class CallRecords:
-    """Translates; what may be seen is asked of the owner in each query, never filtered afterwards."""
+    """Translates; the records know what a caller may read."""
 
     _records: Records
     _clock: Clock
@@ -33,12 +37,13 @@ class CallRecords:
         self, request: call_pb2.ListCallsRequest, context: Context
     ) -> call_pb2.ListCallsResponse:
         size = paging.page_size(request.page_size)
-        asked = call_filter(request, caller_of_call.get())
-        question = f"calls {asked!r}"
+        caller = caller_of_call.get()
+        asked = call_filter(request)
+        question = f"calls {caller.owner} {asked!r}"
         token = paging.after(request.page_token, question)
         before = _seq(token) if token else None
-        calls = [] if token else [record_message(each) for each in self._records.in_flight(asked)]
-        found = await self._records.page(asked, size + 1, before)
+        calls = [] if token else [record_message(each) for each in self._records.in_flight(caller, asked)]
+        found = await self._records.page(caller, asked, size + 1, before)
         room = self._room
         for seq, record in found[:size]:
             message = record_message(record)
@@ -59,7 +64,7 @@ class CallRecords:
     async def GetCallStats(
         self, request: call_pb2.GetCallStatsRequest, context: Context
     ) -> call_pb2.GetCallStatsResponse:
-        stats = await self._records.stats(call_filter(request, caller_of_call.get()))
+        stats = await self._records.stats(caller_of_call.get(), call_filter(request))
         return build(
             call_pb2.GetCallStatsResponse,
             calls=stats.calls,
@@ -97,7 +102,7 @@ class CallRecords:
     async def _found(self, request_id: str, caller: Caller) -> CallRecord:
         if not request_id:
             raise InvalidRequestError("request_id is empty", remedy="name the call")
-        record = await self._records.find(request_id, _owner(caller))
+        record = await self._records.find(caller, request_id)
         if record is None:
             raise NotFoundError(
                 f"there is no record of a call {request_id[:100]!r}", remedy="list the calls to see their ids"
@@ -105,8 +110,8 @@ class CallRecords:
         return record
 
 
-def call_filter(request: Any, caller: Caller) -> CallFilter:
-    """What a request asks for, bounded to what its caller may see. InvalidRequestError for nonsense."""
+def call_filter(request: Any) -> CallFilter:
+    """What a request asks for. InvalidRequestError for nonsense."""
     texts = {name: getattr(request, name) for name in _TEXTS if hasattr(request, name)}
     for name, text in texts.items():
         if len(text) > MAX_FILTER_CHARS:
@@ -119,7 +124,6 @@ def call_filter(request: Any, caller: Caller) -> CallFilter:
         since=_moment(request, "since"),
         until=_moment(request, "until"),
         failed=getattr(request, "failed", False),
-        owner=_owner(caller),
     )
 
 
@@ -138,12 +142,6 @@ def record_message(record: CallRecord) -> call_pb2.CallRecord:
 def _tool_message(stats: ToolStats) -> call_pb2.ToolCallStats:
     values = {each.name: getattr(stats, each.name) for each in dataclasses.fields(stats)}
     return build(call_pb2.ToolCallStats, **{**values, "last": timestamp(stats.last)})
-
-
-def _owner(caller: Caller) -> tuple[str, str] | None:
-    """Whose records a caller sees: its own; the operator everybody's."""
-    principal = caller.principal
-    return None if caller.kind == "operator" else (principal.kind, principal.name)
 
 
 def _seq(token: str) -> int:

@@ -37,7 +37,8 @@ class Doors:
         if token is None:
             if shown is None:
                 raise UnauthenticatedError(
-                    "this address needs a token", remedy="send metadata authorization: Bearer TOKEN"
+                    "this address needs a token",
+                    remedy="send metadata `authorization: Bearer TOKEN` (hermesd ctl: --token-file FILE)",
                 )
             return shown
         caller = self._identities.of_token(token)

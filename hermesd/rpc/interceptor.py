@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from hermesd.access.disclosure import disclosed
 from hermesd.access.policy import decide
 from hermesd.clock import SystemClock, uuid7
 from hermesd.errors import (
@@ -25,6 +26,7 @@ from hermesd.errors import (
     DrainingError,
     HermesdError,
     InvalidRequestError,
+    StoreError,
     UnauthenticatedError,
 )
 from hermesd.model.call import Caller
@@ -164,7 +166,10 @@ class Edge(grpc.GenericRpcHandler):
             method.service == ADMIN_SERVICE
             and not decide(caller, "administer", method.path.rpartition("/")[2]).allowed
         ):
-            raise DeniedError(f"{method.path} is the operator's", remedy="use the operator's unix socket")
+            raise DeniedError(
+                f"{method.path.rpartition('/')[2]} is the operator's",
+                remedy="use the operator's unix socket, without a token",
+            )
         if request is _MALFORMED:
             raise InvalidRequestError(
                 "the request is no valid protobuf message",
@@ -187,6 +192,8 @@ class Edge(grpc.GenericRpcHandler):
             self._denied(caller_of_call.get(None), "identify", context.peer(), error.message)
         elif isinstance(error, DeniedError):
             self._denied(caller_of_call.get(None), "administer", method.path, error.message)
+        elif isinstance(error, StoreError) and (caller := caller_of_call.get(None)) is not None:
+            error = disclosed(error, caller)
         if isinstance(error, HermesdError):
             await _abort(context, error)
         if not isinstance(error, Exception):

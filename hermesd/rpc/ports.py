@@ -181,16 +181,18 @@ class Inspection(Protocol):
 
 
 class Records(Protocol):
-    """The records of calls. StoreError when they cannot be read."""
+    """The records of calls, to each caller of those that it may read. StoreError when they cannot be read."""
 
     async def page(
-        self, asked: CallFilter, limit: int, before: int | None
+        self, caller: Caller, asked: CallFilter, limit: int, before: int | None
     ) -> Sequence[tuple[int, CallRecord]]:
         """At most `limit` calls that ended, each with its number, the last first, below `before`."""
 
-    def in_flight(self, asked: CallFilter) -> Sequence[CallRecord]: ...
-    async def find(self, request_id: str, owner: tuple[str, str] | None) -> CallRecord | None: ...
-    async def stats(self, asked: CallFilter) -> CallStats: ...
+    def in_flight(self, caller: Caller, asked: CallFilter) -> Sequence[CallRecord]: ...
+    async def find(self, caller: Caller, request_id: str) -> CallRecord | None: ...
+    async def stats(self, caller: Caller, asked: CallFilter) -> CallStats:
+        """`unused` are of the tools that the caller sees."""
+
     async def replay(
         self,
         record: CallRecord,

@@ -28,6 +28,7 @@ from hermesd.runtimes.offer import offered
 from hermesd.runtimes.redact import Redactor
 from hermesd.runtimes.runtime import Invocation, Prepared, Vitals
 from hermesd.runtimes.spec import PluginSpec
+from hermesd.runtimes.telling import Telling
 from hermesd.runtimes.thread import LoopThread, ThreadPool, run_in_thread
 from hermesd.telemetry.routing import CallScope, call_scope
 
@@ -266,6 +267,8 @@ class _Call:
         self._cancelled: threading.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._calls: list[Future[Any]] = []
+        #: Made for a tool that says something.
+        self._telling: Telling | None = None
 
     @property
     def occupies(self) -> bool:
@@ -340,6 +343,8 @@ class _Call:
         )
 
     def _finish(self, outcome: Outcome) -> None:
+        if self._telling is not None:
+            self._telling.end()
         try:
             self._loop.call_soon_threadsafe(self._deliver, outcome)
         except RuntimeError:
@@ -389,6 +394,11 @@ class _Call:
         )
 
     def _emit(self, kind: str, payload: dict[str, object]) -> None:
+        if self._telling is None:
+            self._telling = Telling(self._pass_on)
+        self._telling.tell(kind, payload)
+
+    def _pass_on(self, kind: str, payload: dict[str, object]) -> None:
         told = self._runtime._redactor.payload(payload)
         try:
             self._loop.call_soon_threadsafe(self._invocation.emit, kind, told)

@@ -11,10 +11,12 @@ from urllib.parse import quote, quote_plus
 MASK = "***"
 #: A shorter value would mask half of every text; nobody's secret is that short.
 SHORTEST = 4
+#: Of a secret of many lines, such as a key: a shorter one of them says nothing.
+SHORTEST_LINE = 8
 
 
 class Redactor:
-    """Replaces each secret value, also in base64 and URL encoding, by `***`."""
+    """Replaces each secret value, also escaped, in base64 and URL encoding, by `***`."""
 
     def __init__(self, values: Iterable[str]) -> None:
         forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
@@ -60,8 +62,18 @@ class Redactor:
 def _forms(value: str) -> Iterable[str]:
     raw = value.encode()
     yield value
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    # An error tells its first line, and a log one line at a time.
+    yield from (line for line in value.splitlines() if len(line.strip()) >= SHORTEST_LINE)
+    for ensure_ascii in (True, False):
+        quoted = value
+        for _ in range(3):  # in JSON, in a text of that JSON, and once more
+            quoted = json.dumps(quoted, ensure_ascii=ensure_ascii)[1:-1]
+            yield quoted
+    # As errors show what they are about: KeyError, for one.
+    yield repr(value)[1:-1]
+    yield ascii(value)[1:-1]
+    yield repr(raw)[2:-1]
+    yield raw.hex()
     yield quote(value)
     yield quote(value, safe="")
     yield quote_plus(value)

@@ -218,14 +218,14 @@ class Admission:
 
     def _overloaded(self, gate: Gate, party: Party, problem: str) -> NoReturn:
         if gate.running >= gate.places:
-            full, scope = f"{gate.name} runs {gate.running} calls", "tool"
+            who, running, scope = gate.name, gate.running, "tool"
         elif party.running >= party.places:
-            full, scope = f"the agent {party.name} runs {party.running} calls", "agent"
+            who, running, scope = f"the agent {party.name}", party.running, "agent"
         else:
-            full, scope = f"the plugin {gate.pool.name} runs {gate.pool.running} calls", "plugin"
+            who, running, scope = f"the plugin {gate.pool.name}", gate.pool.running, "plugin"
         raise Refused(
             Code.OVERLOADED,
-            f"{full} and {problem}",
+            f"{who} runs {running} call{'' if running == 1 else 's'} and {problem}",
             retry_after_ms=self._policy.queue_ms,
             reason=f"places of the {scope}",
         )

@@ -110,9 +110,13 @@ class Confirmations:
             return
         if course.entered:
             self._tell("used", confirmation)
-        elif confirmation.id in self._spent and confirmation.binding not in self._by_binding:
+        elif self._is_used(confirmation) and confirmation.binding not in self._by_binding:
             del self._spent[confirmation.id]
             self._keep(confirmation)
+
+    def _is_used(self, confirmation: Confirmation) -> bool:
+        spent = self._spent.get(confirmation.id)
+        return spent is not None and spent[1] == "used"
 
     def open(self) -> tuple[Confirmation, ...]:
         """Those that wait for the operator, or for the call that uses them."""
@@ -172,6 +176,10 @@ class Confirmations:
             if each.binding.kind == "agent":
                 self._close(each, "expired")
                 self._tell("expired", each)
+        # Those in the hands of a call that has not begun, which would give them back.
+        for identity, (spent, _) in self._spent.items():
+            if (spent.binding.kind, spent.binding.principal) == ("agent", name):
+                self._spent[identity] = spent, "expired"
 
     def sweep(self) -> None:
         """Close those whose time is over."""

@@ -10,21 +10,31 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
-from hermesd.errors import AlreadyExistsError, ExhaustedError, HermesdError, NotFoundError, StoreError
+from hermesd.access.policy import whose_calls
+from hermesd.errors import (
+    AlreadyExistsError,
+    ExhaustedError,
+    HermesdError,
+    NotFoundError,
+    StoreError,
+    UnauthenticatedError,
+)
 from hermesd.model.call import Caller, CallRequest, Code, Effect, Result
 from hermesd.serving.course import ACCEPTED, Emit
 from hermesd.serving.journal import Journal, JournalEvent
-from hermesd.serving.output import Outputs, owner_of
+from hermesd.serving.output import Outputs, may_read, owner_of
 from hermesd.serving.registry import Registry
 from hermesd.store.output import Kept
 
 _log = logging.getLogger("hermesd.serving")
 
 MAX_RUNNING = 1000
+#: Of one principal: nobody takes all places.
+MAX_OWN = 250
 #: Of so many calls that have ended what they said on the way can be watched again.
 MAX_ENDED = 100
 #: A call that waits longer for its acceptance (behind a duplicate, say) is answered as accepted.
@@ -59,12 +69,24 @@ class _Detached:
 class DetachedCalls:
     """All of them, by owner and request id. Used on the daemon's loop; `tasks` owns the running ones."""
 
-    def __init__(self, calls: Calls, registry: Registry, outputs: Outputs, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        registry: Registry,
+        outputs: Outputs,
+        tasks: asyncio.TaskGroup,
+        *,
+        is_current: Callable[[Caller], bool] = lambda caller: True,
+    ) -> None:
+        """`is_current` says whether a caller has the rights that it came with."""
+        self._is_current = is_current
         self._calls = calls
         self._registry = registry
         self._outputs = outputs
         self._tasks = tasks
         self._running: dict[tuple[str, str], _Detached] = {}
+        #: How many of them each owner has.
+        self._own: dict[str, int] = {}
         self._ended: OrderedDict[tuple[str, str], _Detached] = OrderedDict()
 
     def __len__(self) -> int:
@@ -81,16 +103,20 @@ class DetachedCalls:
             raise AlreadyExistsError(
                 f"a call with request_id {request.request_id!r} is in flight", remedy="use a fresh request_id"
             )
-        if len(self._running) >= MAX_RUNNING:
-            raise ExhaustedError(
-                f"{MAX_RUNNING} detached calls run already", remedy="wait until some have ended"
-            )
-        call = self._running[key] = _Detached(replace(request, deadline=None), key[0])
+        if len(self._running) >= MAX_RUNNING or self._own.get(key[0], 0) >= MAX_OWN:
+            whose = "detached calls of yours" if len(self._running) < MAX_RUNNING else "detached calls"
+            most = MAX_OWN if len(self._running) < MAX_RUNNING else MAX_RUNNING
+            raise ExhaustedError(f"{most} {whose} run already", remedy="wait until some have ended")
+        call = self._enter(key, replace(request, deadline=None))
         try:
             await self._note(call)
         except BaseException:
-            del self._running[key]
+            self._leave(key)
             raise
+        if not self._is_current(request.caller):  # what ends its calls did not find this one
+            self._leave(key)
+            await self._outputs.remove("call", *key)
+            raise UnauthenticatedError("this agent's rights have changed", remedy="call again")
         task = self._tasks.create_task(self._run(call), name=f"detached call {request.request_id}")
         accepted = asyncio.ensure_future(call.accepted.wait())
         try:
@@ -105,6 +131,17 @@ class DetachedCalls:
             return call.result
         return self._goes_on(request)
 
+    def _enter(self, key: tuple[str, str], request: CallRequest) -> _Detached:
+        call = self._running[key] = _Detached(request, key[0])
+        self._own[key[0]] = self._own.get(key[0], 0) + 1
+        return call
+
+    def _leave(self, key: tuple[str, str]) -> None:
+        del self._running[key]
+        self._own[key[0]] -= 1
+        if not self._own[key[0]]:
+            del self._own[key[0]]
+
     async def watch(
         self, request_id: str, caller: Caller, after_seq: int | None
     ) -> AsyncIterator[JournalEvent]:
@@ -118,10 +155,7 @@ class DetachedCalls:
             return call.journal.read(request_id, after_seq)
         kept = self._outputs.find("call", caller, request_id)
         if kept is None or kept.expires is None:
-            raise NotFoundError(
-                f"there is no detached call {request_id!r}",
-                remedy="it may have expired; a call that waits for its answer cannot be watched",
-            )
+            raise _absent(request_id)
         journal = Journal()
         result = await self._answer(kept)
         journal.last_seq = max(journal.last_seq, int(str(kept.about.get("seq", 2))) - 1)
@@ -147,13 +181,11 @@ class DetachedCalls:
 
     def _find(self, request_id: str, caller: Caller) -> _Detached | None:
         own = owner_of(caller), request_id
-        for calls in (self._running, self._ended):
-            if (found := calls.get(own)) is not None:
-                return found
-        if caller.kind != "operator":
-            return None
-        every = [*self._running.items(), *self._ended.items()]
-        return next((call for (_, name), call in every if name == request_id), None)
+        found = self._running.get(own) or self._ended.get(own)
+        if found is None and whose_calls(caller) is None:
+            every = [*self._running.items(), *self._ended.items()]
+            found = next((call for (_, name), call in every if name == request_id), None)
+        return found if found is not None and may_read(caller, found.owner) else None
 
     async def _note(self, call: _Detached) -> None:
         """On the disk before it begins: what a restart has to say of it."""
@@ -190,7 +222,8 @@ class DetachedCalls:
             call.journal.end(result)
             self._remember(key, call)
         finally:
-            del self._running[key]
+            call.request = replace(call.request, arguments_json="")  # nobody keeps megabytes of them
+            self._leave(key)
 
     def _remember(self, key: tuple[str, str], call: _Detached) -> None:
         self._ended.pop(key, None)
@@ -219,7 +252,8 @@ class DetachedCalls:
             data = await self._outputs.text(kept, "data")
             content = await self._outputs.text(kept, "content")
         except StoreError as error:
-            raise NotFoundError(f"the answer of {kept.request_id!r} is gone: {error.message}") from error
+            _log.warning("the answer of %s is gone: %s", kept.request_id, error.message)
+            raise _absent(kept.request_id) from error
         about = {**kept.about, "data_json": data, "content_json": content}
         return _result(about, request_id=kept.request_id)
 
@@ -243,6 +277,13 @@ class DetachedCalls:
             effect="none" if harmless else "unknown",
             detail={"detached": True},
         )
+
+
+def _absent(request_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no detached call {request_id!r}",
+        remedy="it may have expired; a call that waits for its answer cannot be watched",
+    )
 
 
 _TOLD = ("message", "session_id", "tool", "version", "generation", "attempts", "duration_ms", "queued_ms",

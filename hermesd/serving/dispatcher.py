@@ -40,6 +40,7 @@ from hermesd.serving.output import Outputs
 from hermesd.serving.policy import MAX_DEPTH, CallPolicy
 from hermesd.serving.registry import Registry
 from hermesd.serving.result import is_large, judge, judge_apart, with_whole_kept
+from hermesd.serving.saying import bounded
 from hermesd.serving.time_limit import TimeLimit
 
 CANCELLED_BY_CALLER = Cut(
@@ -98,6 +99,8 @@ class Dispatcher:
         self.draining = False
         #: Why a tool that nothing serves yet may still come, "" when it will not.
         self.awaits: Callable[[str], str] = lambda tool: ""
+        #: A caller with its rights of now, for what a call that began earlier calls.
+        self.present: Callable[[Caller], Caller] = lambda caller: caller
 
     async def call(self, request: CallRequest, emit: Emit | None = None) -> Result:
         """Run one call to its answer.
@@ -176,12 +179,12 @@ class Dispatcher:
             entry = course.entry = self._resolve(course, request)
             self._validate(course, entry)
             self._authorise(course, entry)
-            if request.idempotency_key and (known := await self._replayed(course, entry, flight)) is not None:
+            flight.instance = entry.instance
+            if request.idempotency_key and (known := await self._replayed(course, entry)) is not None:
                 return known
             instance = self._available(entry)
             if request.confirmation_token or request.must_confirm or entry.definition.confirmation != "none":
                 self._confirmations.confirm(course, entry, instance, self._policy.confirmation_ttl_s)
-            flight.instance = instance
             if request.detach and course.emit is not None:
                 course.emit(ACCEPTED, {})
             # The lease is taken before the queue: a call that waits ends on the version it began on.
@@ -257,13 +260,12 @@ class Dispatcher:
                 remedy="break the loop between these tools",
             )
 
-    async def _replayed(self, course: Course, entry: Entry, flight: Flight) -> Outcome | None:
+    async def _replayed(self, course: Course, entry: Entry) -> Outcome | None:
         """Claim the call's idempotency key. An outcome: the key answers, or was not free in time."""
         set_deadline(course, entry, self._policy)
-        instance = flight.instance = entry.instance
         try:
-            # This may wait, too, and what the call began on must still be there afterwards.
-            with nullcontext() if instance is None else instance.lease():
+            # While it waits a reload may replace the instance, and must not close what this call may run on.
+            with entry.instance.lease() if entry.instance is not None else nullcontext():
                 course.replayed = await self.idempotency.replay(course)
         except TimeoutError:
             return self._timed_out(course)
@@ -364,13 +366,18 @@ class Dispatcher:
         return outcome
 
     def _timed_out(self, course: Course, began: float | None = None) -> Outcome:
-        elapsed_ms = (self._clock.monotonic() - (course.started if began is None else began)) * 1000
+        """TIMEOUT, with the time that there was: what the clock adds to it or takes from it helps nobody."""
+        since, until = course.started if began is None else began, course.deadline
+        if began is not None and course.attempt_s:
+            until = min(until, began + course.attempt_s)
+        allowed_ms = max(0.0, until - since) * 1000
         return Outcome(
-            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {elapsed_ms:.0f} ms"
+            Code.TIMEOUT, message=f"{course.request.tool} did not answer within {allowed_ms:.0f} ms"
         )
 
     def _emitter(self, course: Course, entry: Entry) -> Emit:
         def forward(kind: str, payload: dict[str, object]) -> None:
+            payload = bounded(kind, payload)
             if kind == "log":
                 self._observer.logged(entry, course.request, course.attempts, payload)
             elif kind == "progress":
@@ -387,7 +394,8 @@ class Dispatcher:
         request = course.request
 
         async def call(tool: str, arguments: dict[str, object]) -> Outcome:
-            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=request.caller)
+            behind = self.present(request.caller)
+            caller = Caller(instance.plugin, "plugin", calls=instance.calls, on_behalf_of=behind)
             nested = CallRequest(
                 tool=tool,
                 arguments_json=json.dumps(arguments, ensure_ascii=False),

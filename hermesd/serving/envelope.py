@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hermesd.model.call import Code, Outcome, Result, effect_of
 from hermesd.model.intent import LOOK_FIRST
+from hermesd.model.transport import transport_fault
 from hermesd.serving.course import Course
 
 #: What a caller can do next, for every answer that has no better advice of its own.
@@ -16,8 +17,7 @@ REMEDIES: Mapping[Code, str] = {
     Code.UNAVAILABLE: "try again later",
     Code.PERMISSION_DENIED: "ask the operator to allow it",
     Code.CONFIRMATION_REQUIRED: "confirm what detail.summary says, or have it confirmed, then call again",
-    Code.RATE_LIMITED: "try again after detail.retry_after_ms",
-    Code.TIMEOUT: "ask for less, or raise the tool's timeout_ms",
+    Code.TIMEOUT: "ask for less, or give it more time: timeout_ms of the call, or of the tool",
     Code.CANCELLED: "call again if the answer is still wanted",
     Code.CIRCUIT_OPEN: "try again after detail.retry_after_ms, or do without this tool until then",
     Code.RATE_LIMITED: "try again after detail.retry_after_ms",
@@ -28,6 +28,18 @@ REMEDIES: Mapping[Code, str] = {
     Code.DEPENDENCY_FAILED: "mend what detail.reason says of the tool that was called, then call again",
     Code.INTERNAL: "report it to the operator with the request_id",
 }
+
+#: The same where `detail` lacks the key that the advice above speaks of, since the tool itself said the code.
+BARE_REMEDIES: Mapping[Code, tuple[str, str]] = {
+    Code.INVALID_ARGUMENT: ("faults", "mend the arguments as the message says"),
+    Code.RATE_LIMITED: ("retry_after_ms", "wait a while, then try again"),
+    Code.DEPENDENCY_FAILED: ("reason", "mend what the message names, then call again"),
+}
+
+#: A tool's error that says that it never got through to what answers for it.
+UNREACHED_REMEDY = (
+    "the tool could not reach what it needs: try again later, and tell the operator if it lasts"
+)
 
 #: Where nothing has happened, trying again later may help.
 RETRYABLE = frozenset({Code.OVERLOADED, Code.UNAVAILABLE, Code.RATE_LIMITED, Code.CIRCUIT_OPEN})
@@ -49,7 +61,7 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
     if definition is not None and definition.deprecated is not None:
         detail["deprecated"] = definition.deprecated.as_detail()
     if outcome.code is not Code.OK and not detail.get("remedy"):
-        detail["remedy"] = REMEDIES.get(outcome.code, "ask the operator")
+        detail["remedy"] = _remedy(outcome)
     return Result(
         code=outcome.code,
         message=outcome.message,
@@ -68,6 +80,17 @@ def envelope(course: Course, outcome: Outcome, now: float) -> Result:
         truncated=outcome.truncated,
         content_json=outcome.content_json if outcome.code is Code.OK else "",
     )
+
+
+def _remedy(outcome: Outcome) -> str:
+    """What can be done next. It never speaks of a key that `detail` does not have."""
+    code = outcome.code
+    if code is Code.TOOL_ERROR and transport_fault(outcome):
+        return UNREACHED_REMEDY
+    key, bare = BARE_REMEDIES.get(code, ("", ""))
+    if key and not outcome.detail.get(key):
+        return bare
+    return REMEDIES.get(code, "ask the operator")
 
 
 def _replayed(course: Course, recorded: Result, now: float) -> Result:

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from hermesd.access.disclosure import disclosed
 from hermesd.clock import Clock, uuid7
 from hermesd.errors import StoreError
 from hermesd.model.call import Code, Result
@@ -123,7 +124,7 @@ class Idempotency:
             with TimeLimit(max(0.0, course.deadline - self._clock.monotonic())):
                 return await self._ledger.find(*key, since)
         except StoreError as error:
-            raise _unwritable(error) from None
+            raise _unwritable(disclosed(error, course.request.caller)) from None
 
     async def _wait(self, course: Course, other: Claim) -> Recorded | None:
         if other.ended is None:
@@ -147,7 +148,7 @@ class Idempotency:
                 await self._ledger.begin(intent)
         except StoreError as error:
             claim.intent = None
-            raise _unwritable(error) from None
+            raise _unwritable(disclosed(error, course.request.caller)) from None
 
     def _intent(self, course: Course, entry: Entry, claim: Claim) -> Intent:
         request, definition = course.request, entry.definition

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import Literal, TypeVar
 
+from hermesd.access.policy import decide, whose_calls
 from hermesd.errors import InvalidRequestError, NotFoundError, StoreError
-from hermesd.model.call import Caller
+from hermesd.model.call import Caller, Owner
 from hermesd.store.output import Kept, Kind, OutputStore
 
 _log = logging.getLogger("hermesd.serving")
@@ -28,8 +29,12 @@ AnswerT = TypeVar("AnswerT")
 
 def owner_of(caller: Caller) -> str:
     """Whose outputs those of this caller's calls are: of the operator or agent at whose wish it happens."""
-    principal = caller.principal
-    return f"{principal.kind}:{principal.name}"
+    return str(caller.owner)
+
+
+def may_read(caller: Caller, owner: str) -> bool:
+    """Whether the policy lets this caller read what was kept for `owner`."""
+    return decide(caller, "read", Owner.parse(owner)).allowed
 
 
 class Outputs:
@@ -78,14 +83,22 @@ class Outputs:
             self._store.write, kind, owner, request_id,
             data=data, content=content, about=about, lasting=lasting,
         )  # fmt: skip
+        writing = self._submit(write)
         try:
             async with asyncio.timeout(KEEP_S):
-                kept = await self.in_thread(write)
-        except TimeoutError:
+                kept = await asyncio.wrap_future(writing)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # Nobody knows of it: what is written in spite of that has no reader, and may have no end.
+            writing.add_done_callback(partial(_forget, self._store))
+            if isinstance(error, asyncio.CancelledError):
+                raise
             self._told(f"the disk did not take an output within {KEEP_S:g} s")
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
         except StoreError as error:
             self._told(error.message)
+            if isinstance(error.__cause__, OSError):  # where it lies is the operator's to know
+                reason = f"the disk does not take it: {error.__cause__.strerror}"
+                raise StoreError(reason, remedy=error.remedy) from error
             raise
         self._told("")
         return kept.expires
@@ -94,10 +107,10 @@ class Outputs:
         """What is kept of a call of this caller; the operator finds everybody's, its own first."""
         if self._store is None:
             return None
-        own = self._store.find(kind, owner_of(caller), request_id)
-        if own is not None or caller.kind != "operator":
-            return own
-        return next(iter(self._store.owners(kind, request_id)), None)
+        found = self._store.find(kind, owner_of(caller), request_id)
+        if found is None and whose_calls(caller) is None:
+            found = next(iter(self._store.owners(kind, request_id)), None)
+        return found if found is not None and may_read(caller, found.owner) else None
 
     async def text(self, kept: Kept, part: Part) -> str:
         """A whole text. Raises StoreError when it is gone."""
@@ -113,9 +126,10 @@ class Outputs:
         if part not in ("", "data", "content"):
             raise InvalidRequestError(f"part {part!r} is neither data nor content")
         which: Part = "content" if part == "content" else "data"
+        gone = NotFoundError(f"there is no output of a call {request_id!r}", remedy="it may have expired")
         kept = self._whole(caller, request_id)
         if kept is None or self._store is None:
-            raise NotFoundError(f"there is no output of a call {request_id!r}", remedy="it may have expired")
+            raise gone
         total = kept.sizes[1 if which == "content" else 0]
         if not 0 <= offset <= total:
             raise InvalidRequestError(f"offset {offset} is not between 0 and {total}")
@@ -123,7 +137,8 @@ class Outputs:
             # Three bytes more: the last character may have to be left to the next page.
             data = await self.in_thread(partial(self._store.read, kept, which, offset, PAGE_BYTES))
         except StoreError as error:
-            raise NotFoundError(f"there is no output of a call {request_id!r}: {error.message}") from error
+            _log.warning("an output of %s is gone: %s", request_id, error.message)
+            raise gone from error
         text = _whole_characters(data, offset)
         return text, offset + len(text.encode()), total
 
@@ -152,14 +167,22 @@ class Outputs:
 
     async def in_thread(self, work: Callable[[], AnswerT]) -> AnswerT:
         """Do what takes long off the loop."""
+        return await asyncio.wrap_future(self._submit(work))
+
+    def _submit(self, work: Callable[[], AnswerT]) -> Future[AnswerT]:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="hermesd-output")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return self._executor.submit(work)
 
     def _told(self, reason: str) -> None:
         if bool(reason) != self._troubled:
             self._troubled = bool(reason)
             self._trouble(reason)
+
+
+def _forget(store: OutputStore, written: Future[Kept]) -> None:
+    if not written.cancelled() and written.exception() is None:
+        store.remove(written.result())
 
 
 def _whole_characters(data: bytes, offset: int) -> str:

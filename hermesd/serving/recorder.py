@@ -39,6 +39,7 @@ MAX_WAITING_CHARS = 64 * 1024 * 1024
 #: A longer text's fingerprint is of its text, not of what it says.
 CANONICAL_CHARS = 16 * 1024
 MAX_MESSAGE = 2000
+MAX_REASON = 300
 
 #: Lets a thread that waits for the interpreter have it. Without it each of the loop's system calls would wait
 #: as long as a thread may hold the interpreter, while records are being made. (A sleep of 0 takes 75 µs.)
@@ -316,9 +317,11 @@ def _reason(result: Result, redaction: Redaction) -> str:
         return ""
     faults = detail.get("faults")
     if isinstance(faults, list) and faults and isinstance(faults[0], Mapping):
-        return _text(redaction.text(f"{faults[0].get('path') or '/'}: {faults[0].get('problem', '')}"))[:300]
+        path, problem = str(faults[0].get("path") or "/"), str(faults[0].get("problem", ""))
+        told = f"{path[:MAX_REASON]}: {problem[:MAX_REASON]}"
+        return _text(redaction.text(told))[:MAX_REASON]
     reason = detail.get("reason")
-    return _text(redaction.text(reason))[:300] if isinstance(reason, str) else ""
+    return _text(redaction.text(reason[: 2 * MAX_REASON]))[:MAX_REASON] if isinstance(reason, str) else ""
 
 
 def _metadata(request: CallRequest, redaction: Redaction) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hermesd.access.disclosure import disclosed
 from hermesd.errors import StoreError
 from hermesd.model.call import Code, Outcome
 from hermesd.model.schema import MAX_DEPTH, Schema, SchemaFault, depth_fault
@@ -82,7 +83,7 @@ async def with_whole_kept(outcome: Outcome, seen: Outcome, course: Course, outpu
         told["expires_at"] = expires.isoformat(timespec="seconds").replace("+00:00", "Z")
         told["remedy"] = "read the whole with ReadCallOutput, or ask for less at a time"
     except StoreError as error:
-        told["lost"] = error.message
+        told["lost"] = disclosed(error, course.request.caller).message
         told["remedy"] = "ask for less at a time"
     return replace(seen, detail={**seen.detail, "output": told})
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermesd.errors import StoreError
+from hermesd.model.call import Owner
 from hermesd.model.record import (
     NAMES,
     CallFilter,
@@ -123,7 +124,7 @@ class CallStore:
         rows = await self._writer.read(query, [*parameters, limit])
         return [(int(row[0]), _record(row[1:])) for row in rows]  # type: ignore[call-overload] # BIGINT
 
-    async def find(self, request_id: str, owner: tuple[str, str] | None = None) -> CallRecord | None:
+    async def find(self, request_id: str, owner: Owner | None = None) -> CallRecord | None:
         """The record of a call; of several that had the same id, the last."""
         where, parameters = _where(CallFilter(owner=owner))
         query = f"SELECT {_COLUMNS} FROM calls WHERE request_id = ? AND {where} ORDER BY seq DESC LIMIT 1"  # noqa: S608
@@ -250,7 +251,7 @@ def _where(asked: CallFilter) -> tuple[str, list[object]]:
             parts.append(f'"at" {operator} ?')
             parameters.append(bound.astimezone(UTC).replace(tzinfo=None))
     if asked.owner is not None:
-        parts.append("agent_kind = ? AND agent = ?")
+        parts.append("agent_kind = ? AND agent = ? AND (caller = '' OR source <> '')")
         parameters.extend(asked.owner)
     return " AND ".join(parts), parameters
 

@@ -27,6 +27,8 @@ _log = logging.getLogger("hermesd.store")
 VERSION = 1
 MIB = 1024 * 1024
 MAX_HEAD_BYTES = 4 * MIB
+#: Each is known in memory too, whatever its size.
+MAX_FILES = 10_000
 #: `output`: the whole of a result that was cut; `call`: a detached call and, once it has ended, its answer.
 Kind = Literal["output", "call"]
 
@@ -65,7 +67,10 @@ class OutputStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._index: dict[str, Kept] = {}
+        #: Bytes and files of each owner.
+        self._held: dict[str, tuple[int, int]] = {}
         self._bytes = 0
+        self.max_files = MAX_FILES
         self.max_bytes = max_bytes
         self.keep_s = keep_s
 
@@ -95,8 +100,9 @@ class OutputStore:
             else:
                 found.append(kept)
         with self._lock:
-            self._index = {each.name: each for each in sorted(found, key=lambda each: each.at)}
-            self._bytes = sum(each.total for each in found)
+            self._index, self._held, self._bytes = {}, {}, 0
+            for each in sorted(found, key=lambda each: each.at):
+                self._put(each)
             return [each for each in self._index.values() if each.kind == "call" and each.expires is None]
 
     def write(
@@ -112,7 +118,7 @@ class OutputStore:
     ) -> Kept:
         """Keep these texts in the place of any earlier ones of the call; `lasting`: they do not expire.
 
-        The oldest make room. Raises StoreError: too large, or the disk cannot take it.
+        The oldest of whoever has most make room. Raises StoreError: too large, or the disk cannot take it.
         """
         now = self._clock.now()
         expires = None if lasting else now + timedelta(seconds=self.keep_s)
@@ -123,9 +129,9 @@ class OutputStore:
         self._make_room(kept, now)
         write_atomic(self._root / kept.name, b"".join((head, *texts)), mode=0o600, sync=False)
         with self._lock:
-            before = self._index.pop(kept.name, None)
-            self._index[kept.name] = kept
-            self._bytes += kept.total - (before.total if before is not None else 0)
+            if (before := self._index.pop(kept.name, None)) is not None:
+                self._count(before, -1)
+            self._put(kept)
         return kept
 
     def find(self, kind: Kind, owner: str, request_id: str) -> Kept | None:
@@ -179,17 +185,43 @@ class OutputStore:
                 remedy="raise defaults.result.keep_mb, or ask for less at a time",
             )
         with self._lock:
-            # In the order in which they were written: the first to go is the oldest.
-            for each in list(self._index.values()):
-                if self._bytes + kept.total <= limit and not _expired(each, now):
+            for each in list(self._index.values()):  # in the order in which they were written
+                if not _expired(each, now):
                     break
-                if each.expires is not None and each.name != kept.name:
-                    self._drop(each)
+                self._drop(each)
+            while self._bytes + kept.total > limit or len(self._index) >= self.max_files:
+                if (oldest := self._to_go(kept)) is None:
+                    break
+                self._drop(oldest)
+
+    def _to_go(self, kept: Kept) -> Kept | None:
+        """The oldest of the owner that has most, so that nobody's outputs drive out those of others."""
+        shares = {owner: self._share(*held) for owner, held in self._held.items()}
+        shares[kept.owner] = shares.get(kept.owner, 0.0) + self._share(kept.total, 1)
+        may_go = [
+            each for each in self._index.values() if each.expires is not None and each.name != kept.name
+        ]
+        most = max((shares[each.owner] for each in may_go), default=0.0)
+        return next((each for each in may_go if shares[each.owner] == most), None)
+
+    def _share(self, size: int, files: int) -> float:
+        return size / self.max_bytes + files / self.max_files
+
+    def _put(self, kept: Kept) -> None:
+        self._index[kept.name] = kept
+        self._count(kept, 1)
+
+    def _count(self, kept: Kept, sign: int) -> None:
+        size, files = self._held.get(kept.owner, (0, 0))
+        self._held[kept.owner] = size + sign * kept.total, files + sign
+        if files + sign == 0:
+            del self._held[kept.owner]
+        self._bytes += sign * kept.total
 
     def _drop(self, kept: Kept) -> None:
         if self._index.get(kept.name) is kept:
             del self._index[kept.name]
-            self._bytes -= kept.total
+            self._count(kept, -1)
             self._unlink(self._root / kept.name)
 
     def _unlink(self, path: Path) -> None:

@@ -8,10 +8,12 @@ may be repeated.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, fields
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +179,11 @@ class RequestLedger:
             await asyncio.wrap_future(self._writer.submit(job))
             return
         ended, self._ended = self._ended, []
-        await asyncio.wrap_future(self._writer.submit(job, _End(ended)))
+        try:
+            await asyncio.wrap_future(self._writer.submit(job, _End(ended)))
+        except BaseException:
+            self._ended += ended  # to remove what is gone already does no harm
+            raise
 
     def end(self, intent: Intent, result: Result | None) -> Future[object]:
         """The call has ended; with a `result`, that is what its key answers from now on.
@@ -201,8 +207,19 @@ class RequestLedger:
             self._turn = None
         if self._ended:
             ended, self._ended = self._ended, []
-            if not self._writer.offer(_End(ended)):
-                self._ended = ended
+            loop = asyncio.get_running_loop()
+            self._writer.submit(_End(ended)).add_done_callback(partial(self._keep_failed, ended, loop))
+
+    def _keep_failed(
+        self, ended: list[str], loop: asyncio.AbstractEventLoop, written: Future[object]
+    ) -> None:
+        """What could not be removed goes with the next: one that stays is told as interrupted later."""
+        if written.exception() is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing comes after
+                loop.call_soon_threadsafe(self._again, ended)
+
+    def _again(self, ended: list[str]) -> None:
+        self._ended += ended
 
     def sweep(self, before: datetime) -> Future[object] | None:
         """Forget what began before that; None when nothing has been opened."""

@@ -131,6 +131,7 @@ def test_where_agents_listen_nobody_passes_without_a_token(home: Home, jobs: Dae
 @pytest.mark.promise("IDN-2")
 @pytest.mark.promise("IDN-7")
 def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home, jobs: Daemon) -> None:
+    """hermes-agent#44615, #10107: one key that opened everything."""
     token = add(jobs, "reporter", "--allow", "*", "--deny", "files.*")
     clerk = add(jobs, "zhang", "--allow", "jobs.*", "--role", "clerk", "--ceiling", "destructive")
     with agents_door(jobs, token) as client:
@@ -157,6 +158,38 @@ def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home,
     path.write_text(token + "\n")
     refused = jobs.ctl("--token-file", str(path), "agents", "list")
     assert (refused.returncode, refused.stdout) == (4, "")
+
+
+@pytest.mark.promise("REC-10")
+def test_an_agent_asks_for_its_own_calls_and_for_nobody_elses(home: Home, jobs: Daemon) -> None:
+    paths = {}
+    for name in ("reporter", "other"):
+        paths[name] = home.path / name
+        paths[name].write_text(add(jobs, name, "--allow", "jobs.*"))
+
+    def ask(name: str, *words: str) -> tuple[int, Any]:
+        done = jobs.ctl("--json", "--token-file", str(paths[name]), "calls", *words)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    assert (
+        jobs.ctl("--token-file", str(paths["reporter"]), "tools", "call", "jobs.say_secret").returncode == 1
+    )
+    jobs.ctl("--token-file", str(paths["other"]), "tools", "call", "jobs.wait_long", "seconds:=0")
+    jobs.ctl("tools", "call", "jobs.say_secret")
+    [own] = ask("reporter", "list")[1]["calls"]
+    assert (own["tool"], own["code"], own["agent"]) == ("jobs.say_secret", "UNKNOWN_TOOL", "reporter")
+    [theirs] = ask("other", "list")[1]["calls"]
+    assert ask("reporter", "show", own["request_id"])[0] == 0
+    refused = ask("reporter", "show", theirs["request_id"])
+    absent = ask("reporter", "show", "none")
+    assert refused == (1, absent[1].replace("'none'", repr(theirs["request_id"])))
+    counted = ask("reporter", "stats")[1]
+    assert int(counted["calls"]) == 1
+    assert counted["unused_tools"] == ["jobs.drop_all", "jobs.wait_long"]
+    for words in (("replay", own["request_id"]), ("replay", theirs["request_id"])):
+        assert ask("reporter", *words)[0] == 4
+    assert jobs.ctl("--token-file", str(paths["reporter"]), "events").returncode == 4
+    assert len(jobs.ctl_json("calls", "list")["calls"]) == 3
 
 
 @pytest.mark.promise("IDN-5")
@@ -293,3 +326,39 @@ def test_a_client_never_sends_a_token_over_a_network_in_the_clear() -> None:
         Client("192.0.2.1:7443", token="geheim")
     with pytest.raises(UnreachableError), Client("127.0.0.1:1", token="geheim", timeout_s=1) as client:
         client.who_am_i()
+
+
+@pytest.mark.promise("IDN-5")
+def test_what_a_long_call_calls_is_judged_by_the_rights_of_now(
+    home: Home, serve: Callable[..., Daemon]
+) -> None:
+    home.plugin(
+        "relay",
+        """
+        import asyncio
+        from hermesd.plugin import tool, ToolContext
+
+        @tool(side_effects="read", timeout_ms=20000)
+        async def count_later(ctx: ToolContext) -> int:
+            "Counts, when it is told to go on."
+            while not (await ctx.call("text.count_stats", text="a"))["words"] == 2:
+                await asyncio.sleep(0.01)
+            return 1
+        """,
+        manifest='permissions: {calls: ["text.*"]}\n',
+    )
+    rights: dict[str, Any] = {"token_sha256": token_sha256("t" * 40), "tools": {"allow": ["*"]}}
+    trusted = {"relay": {"follow": True, "isolation": "process", "grant": {"calls": ["text.*"]}}}
+    home.configure({"agents": {"reporter": rights}}, trusted=trusted)
+    daemon = serve()
+    with Client(home.address, token="t" * 40) as client:
+        answer: list[Any] = []
+        calling = threading.Thread(target=lambda: answer.append(client.call_tool("relay.count_later", {})))
+        calling.start()
+        eventually(lambda: daemon.ctl_json("calls", "list")["calls"], what="the call")
+        rights["tools"]["deny"] = ["text.*"]
+        home.configure({"agents": {"reporter": rights}}, trusted=trusted)
+        daemon.reload()
+        calling.join(15)
+    assert answer[0].code == "DEPENDENCY_FAILED", answer
+    assert "UNKNOWN_TOOL" in answer[0].message  # what it may not call is hidden from it

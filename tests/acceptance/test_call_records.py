@@ -126,6 +126,7 @@ def test_every_call_is_recorded_with_what_was_asked_and_how_it_went(daemon: Daem
 def test_a_call_in_flight_is_listed_and_a_nested_one_belongs_to_its_parent_and_its_trace(
     daemon: Daemon,
 ) -> None:
+    """hermes-agent#9596: calls that no trace could follow."""
     trace = "0af7651916cd43dd8448eb211c80319c"
     parent = f"00-{trace}-b7ad6b7169203331-01"
     with daemon.client() as client:

@@ -23,6 +23,7 @@ Serve = Callable[..., Daemon]
 
 @pytest.mark.promise("FLT-19")
 def test_a_killed_worker_costs_its_calls_alone_and_the_next_call_works(home: Home, serve: Serve) -> None:
+    """hermes-agent#73760: one broken plugin that took all others with it."""
     home.configure(
         trusted={
             "boxed": {"follow": True, "isolation": "process"},

@@ -97,7 +97,10 @@ def test_check_says_would_and_reload_says_did(home: Home, serve: Serve) -> None:
 def test_a_plugin_whose_registration_fails_after_its_first_tool_leaves_nothing_and_goes_when_removed(
     home: Home, serve: Serve
 ) -> None:
-    """home-assistant/core#176593: a part failed silently, and the rest could not be unloaded."""
+    """home-assistant/core#176593: a part failed silently, and the rest could not be unloaded.
+
+    hermes-agent#60050, #64178, #19889: what a plugin had registered outlived it.
+    """
     home.follow("half")
     folder = home.plugin(
         "half",

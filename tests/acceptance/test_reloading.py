@@ -362,7 +362,10 @@ def test_sixty_quick_reloads_under_a_stuck_call_never_leave_more_than_three_drai
 
 
 def test_many_reloads_asked_at_once_are_few_passes_and_restart_nothing(home: Home, serve: Serve) -> None:
-    """kubernetes/ingress-nginx#1088; nginx/nginx-gateway-fabric#5524: 136 reloads in ten minutes."""
+    """kubernetes/ingress-nginx#1088; nginx/nginx-gateway-fabric#5524: 136 reloads in ten minutes.
+
+    hermes-agent#52417, #52264: a reload that only a chat could ask for.
+    """
     home.follow("w", isolation="process")
     home.plugin("w", word("w"))
     daemon = serve()

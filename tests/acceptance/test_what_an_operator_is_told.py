@@ -83,6 +83,7 @@ def test_checking_one_plugin_speaks_of_that_plugin_alone(home: Home) -> None:
 def test_a_tool_whose_plugin_was_switched_off_or_untrusted_says_so_and_is_not_unknown(
     home: Home, serve: Callable[..., Daemon]
 ) -> None:
+    """hermes-agent#5304: availability as a silent filter."""
     home.plugin("greeter", CODE)
     daemon = serve()
     assert daemon.ctl("plugins", "trust", "greeter", "--yes").returncode == 0

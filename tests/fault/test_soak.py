@@ -169,6 +169,7 @@ def lost(plugin: str, result: object) -> bool:
 def test_memory_threads_and_descriptors_stay_flat_for_as_long_as_it_runs(
     home: Home, serve: Callable[..., Daemon]
 ) -> None:
+    """hermes-agent#18438, #58817: eight gigabytes within an hour."""
     home.configure(
         {"server": {"agents_listen": [f"unix:{home.path}/agents"]}, "defaults": KEPT},
         trusted={"a": {"follow": True}, "w": {"follow": True, "isolation": "process"}},

@@ -176,3 +176,17 @@ async def test_no_call_begins_after_a_token_was_taken_back(world: World) -> None
         assert len(world.served.told.began) == began
         assert all('code: "OK"' in each or each.startswith("UNAUTHENTICATED") for each in answers)
         assert sum('code: "OK"' in each for each in answers) == began
+
+
+@pytest.mark.promise("IDN-13")
+async def test_an_agent_hears_nothing_of_the_operators_disk(world: World) -> None:
+    world.layout.output.rmdir()
+    world.layout.output.write_text("in the way")
+    world.offer([tool("jobs.do_it"), tool("jobs.say_much")])
+    for name, detach in (("jobs.do_it", True), ("jobs.say_much", False)):
+        request = call(name, detach=detach)
+        async with Asker(world, A) as a, Asker(world, None, "o") as operator:
+            heard = await a.ask(a.tools.CallTool, request)
+            assert "store does not answer" in heard
+            assert str(world.path) not in heard
+            assert str(world.path) in await operator.ask(operator.tools.CallTool, request)

@@ -75,7 +75,7 @@ async def test_filters_and_times_reach_the_records_and_the_operator_sees_all(
     assert (asked.plugin, asked.parent_request_id, asked.trace_id) == ("p", "r", "t")
     assert (asked.since, asked.until) == (until - timedelta(days=1), until)
     assert asked.failed
-    assert asked.owner is None
+    assert [each.kind for each in daemon.records.askers] == ["operator"]
 
 
 async def test_one_call_stats_and_a_replay(daemon: Daemon, client: AsyncClient) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermesd.access.identity import Agent, new_token, token_sha256
-from hermesd.api.v1 import admin_pb2, agent_pb2, output_pb2, tool_pb2
-from hermesd.model.call import CEILINGS, Rights
+from hermesd.access.policy import OF_OWN_CALLS
+from hermesd.api.v1 import admin_pb2, agent_pb2, call_pb2, output_pb2, tool_pb2
+from hermesd.model.call import CEILINGS, Caller, Rights
 from tests.identity_world import Asker, World, tool
 
 TOOLS = {
@@ -48,6 +50,7 @@ RIGHTS = st.builds(
     deny=st.lists(st.sampled_from(GLOBS[1:]), unique=True, max_size=2).map(tuple),
     ceiling=st.sampled_from(list(CEILINGS)),
 )
+ALL = Rights(allow=("*",))
 ADMIN = {method.name: method for method in admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods}
 
 
@@ -66,6 +69,12 @@ def may_call(rights: Rights, name: str) -> bool:
     return sees(rights, name) and CEILINGS[TOOLS[name]["side_effects"]] <= CEILINGS[rights.ceiling]  # type: ignore[index]
 
 
+@pytest.fixture(autouse=True)
+def prompt_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are asked for hundreds of times here, and their file waits for company each time."""
+    monkeypatch.setattr("hermesd.store.calls.LINGER_S", 0.0)
+
+
 @contextmanager
 def folders() -> Iterator[tuple[Path, Path]]:
     with tempfile.TemporaryDirectory(prefix="hd-") as one, tempfile.TemporaryDirectory(prefix="hd-") as two:
@@ -74,17 +83,21 @@ def folders() -> Iterator[tuple[Path, Path]]:
 
 @pytest.mark.promise("IDN-2")
 @pytest.mark.promise("IDN-9")
+@pytest.mark.promise("REC-10")
 def test_what_is_hidden_answers_like_what_does_not_exist_on_every_path() -> None:
     token = new_token()
     with folders() as (one, two), asyncio.Runner() as runner:
         whole = runner.run(_opened(one))
         partial = runner.run(_opened(two))
+        runner.run(_used_by_others(whole))
+        numbers = count()
         try:
 
             @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
             @given(RIGHTS, st.sampled_from(["a", "o"]))
             def check(rights: Rights, door: str) -> None:
-                runner.run(_compare(whole, partial, rights, token, door))
+                name = f"reporter{next(numbers)}"
+                runner.run(_compare(whole, partial, Agent(name, rights, token_sha256(token)), token, door))
 
             check()
         finally:
@@ -92,12 +105,132 @@ def test_what_is_hidden_answers_like_what_does_not_exist_on_every_path() -> None
             runner.run(partial.__aexit__())
 
 
+#: How a call stands when others ask for it. `cut`: it has ended, and its whole result can be read.
+STANDINGS = {
+    "running": "wait_long",
+    "going_on": "wait_long",
+    "ended": "do_it",
+    "left": "do_it",
+    "cut": "say_much",
+}
+CALLS = st.dictionaries(
+    st.tuples(st.sampled_from(["operator", "a", "b"]), st.sampled_from(["call-x", "call-y"])),
+    st.sampled_from(list(STANDINGS)),
+    max_size=4,
+)
+
+
+@pytest.mark.promise("IDN-4")
+@pytest.mark.promise("OUT-4")
+@pytest.mark.promise("REC-10")
+def test_every_trace_of_a_call_is_its_owners_and_the_operators() -> None:
+    """Identity by path by object: calls in flight, detached ones, outputs and records, some under one id."""
+    with folders() as (one, _), asyncio.Runner() as runner:
+        tools = [tool("jobs.wait_long", timeout_ms=60_000), tool("jobs.do_it"), tool("jobs.say_much")]
+        world = runner.run(World(one, tools).__aenter__())
+        numbers = count()
+        try:
+
+            @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+            @given(CALLS)
+            def check(calls: dict[tuple[str, str], str]) -> None:
+                runner.run(_traces(world, calls, f"-{next(numbers)}"))
+
+            check()
+        finally:
+            runner.run(world.__aexit__())
+
+
+async def _traces(world: World, calls: dict[tuple[str, str], str], suffix: str) -> None:
+    """`suffix` makes names and ids new: nothing of an earlier example is told of these agents."""
+    tokens = {each: new_token() for each in ("a", "b", "nobody")}
+    world.release = asyncio.Event()
+    world.agents(*(Agent(name + suffix, ALL, token_sha256(each)) for name, each in tokens.items()))
+    async with AsyncExitStack() as stack:
+        stack.callback(world.release.set)
+        askers = {
+            name: await stack.enter_async_context(Asker(world, token)) for name, token in tokens.items()
+        }
+        askers["operator"] = await stack.enter_async_context(Asker(world, None, "o"))
+        running = [await _made(askers[who], name + suffix, how) for (who, name), how in calls.items()]
+        while len(world.served.flights) < sum(each in ("running", "going_on") for each in calls.values()):
+            await asyncio.sleep(0.005)
+        for who, asker in askers.items():
+            known = {key: how for key, how in calls.items() if who in (key[0], "operator")}
+            for name in ("call-x", "call-y"):
+                hows = {how for (_, own), how in known.items() if own == name}
+                await _one_trace(asker, name + suffix, hows, who)
+            await _counted(asker, known, who, suffix)
+        world.release.set()
+        await asyncio.gather(*filter(None, running))
+        while world.served.flights:
+            await asyncio.sleep(0.005)
+
+
+async def _made(asker: Asker, name: str, how: str) -> asyncio.Future[Any] | None:
+    detach = how in ("going_on", "left")
+    request = tool_pb2.CallToolRequest(name=f"jobs.{STANDINGS[how]}", request_id=name, detach=detach)
+    answer = asyncio.ensure_future(asker.tools.CallTool(request, metadata=asker.metadata))
+    if how == "running":
+        return answer
+    await answer
+    if how == "left":
+        watch = tool_pb2.WatchCallRequest(request_id=name)
+        async for _ in asker.tools.WatchCall(watch, metadata=asker.metadata, timeout=10):
+            pass
+    return None
+
+
+async def _one_trace(asker: Asker, name: str, hows: set[str], who: str) -> None:
+    """`hows` empty: to this asker there is no such call, and it hears what it would hear of a made-up one."""
+    paths: dict[str, tuple[Any, Any, set[str]]] = {
+        "record": (asker.admin.GetCall, call_pb2.GetCallRequest, set(STANDINGS)),
+        "output": (asker.tools.ReadCallOutput, output_pb2.ReadCallOutputRequest, {"left", "cut"}),
+        "watch": (asker.first, tool_pb2.WatchCallRequest, {"going_on", "left"}),
+    }
+    if not hows:
+        paths["cancel"] = (asker.tools.CancelCall, tool_pb2.CancelCallRequest, set())
+    if who != "operator":
+        paths["replay"] = (asker.admin.ReplayCall, call_pb2.ReplayCallRequest, set())
+    for path, (rpc, request, found) in paths.items():
+        answer = await asker.ask(rpc, request(request_id=name))
+        if not hows & found:
+            absent = await asker.ask(rpc, request(request_id="none"))
+            assert answer.replace(name, "none") == absent, (who, path, hows)
+            assert answer.startswith(("NOT_FOUND", "PERMISSION_DENIED")), (who, path, hows)
+        elif hows <= found:
+            assert "NOT_FOUND" not in answer, (who, path, hows)
+        else:
+            assert who == "operator"  # to whom several calls have this id: which it means is another matter
+
+
+async def _counted(asker: Asker, known: dict[tuple[str, str], str], who: str, suffix: str) -> None:
+    ask = {"metadata": asker.metadata, "timeout": 10}
+    listed = (await asker.admin.ListCalls(call_pb2.ListCallsRequest(page_size=1000), **ask)).calls
+    if who == "operator":
+        made = {(whose if whose == "operator" else whose + suffix, name + suffix) for whose, name in known}
+        assert made <= {(each.agent, each.request_id) for each in listed}
+        return
+    assert {each.agent for each in listed} <= {who + suffix}
+    assert sorted(each.request_id for each in listed) == sorted(name + suffix for _, name in known)
+    stats = await asker.admin.GetCallStats(call_pb2.GetCallStatsRequest(), **ask)
+    assert stats.calls == sum(how not in ("running", "going_on") for how in known.values())
+
+
 async def _opened(path: Path) -> World:
     return await World(path, TOOLS.values()).__aenter__()
 
 
-async def _compare(whole: World, partial: World, rights: Rights, token: str, door: str) -> None:
-    agent = Agent("reporter", rights, token_sha256(token))
+async def _used_by_others(world: World) -> None:
+    """What is called there by others, of which the other world knows nothing."""
+    clerk = Caller("clerk", "agent", rights=Rights(allow=("*",), ceiling="destructive"))
+    for name in (*TOOLS, *ABSENT):
+        await world.served.call(name)
+        await world.served.call(name, "[1", caller=clerk)
+
+
+async def _compare(whole: World, partial: World, agent: Agent, token: str, door: str) -> None:
+    rights = agent.rights
     visible = {name for name in TOOLS if sees(rights, name)}
     partial.offer(each for name, each in TOOLS.items() if name in visible)
     whole.agents(agent)
@@ -129,12 +262,13 @@ async def _compare(whole: World, partial: World, rights: Rights, token: str, doo
             nested = answers[f"nested {name}"]
             fits = may_call(rights, name) and name not in ("lab.delete_sample", "orders.call_other")
             assert ('code: "OK"' in nested) is fits, (name, nested)
-    for name in ADMIN.keys() - STREAMS.keys():
+    for name in ADMIN.keys() - STREAMS.keys() - OF_OWN_CALLS:
         assert answers[f"admin {name}"].startswith("PERMISSION_DENIED"), name
 
 
 def _questions() -> dict[str, tuple[str, Any]]:
     found: dict[str, tuple[str, Any]] = {
+        "GetCall nobody's": ("admin.GetCall", call_pb2.GetCallRequest(request_id="nobodys")),
         "ListTools": ("tools.ListTools", tool_pb2.ListToolsRequest()),
         "ListTools all": ("tools.ListTools", tool_pb2.ListToolsRequest(include_unavailable=True)),
         "ListTools one": ("tools.ListTools", tool_pb2.ListToolsRequest(page_size=1)),
@@ -157,6 +291,11 @@ def _questions() -> dict[str, tuple[str, Any]]:
     for name, method in ADMIN.items():
         if name not in STREAMS:
             found[f"admin {name}"] = (f"admin.{name}", GetMessageClass(method.input_type)())
+    for name in (*TOOLS, "lab.*", "*"):
+        found[f"ListCalls {name}"] = ("admin.ListCalls", call_pb2.ListCallsRequest(tool=name))
+        found[f"GetCallStats {name}"] = ("admin.GetCallStats", call_pb2.GetCallStatsRequest(tool=name))
+    for other in ("clerk", "operator"):
+        found[f"ListCalls of {other}"] = ("admin.ListCalls", call_pb2.ListCallsRequest(agent=other))
     return found
 
 

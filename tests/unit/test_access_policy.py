@@ -7,11 +7,12 @@ from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hermesd.access.policy import Action, decide
-from hermesd.model.call import Caller, Rights, SideEffects
+from hermesd.access.policy import OF_OWN_CALLS, Action, decide, whose_calls
+from hermesd.api.v1 import admin_pb2
+from hermesd.model.call import Caller, Owner, Rights, SideEffects
 
 TOOL = "orders.query_status"
 
@@ -51,6 +52,7 @@ def test_a_plugin_never_administers() -> None:
 def test_only_a_plugins_own_glob_opens_anything(
     kind: str, calls: tuple[str, ...] | None, action: Action, tool: str
 ) -> None:
+    assume(tool not in OF_OWN_CALLS)
     decision = decide(Caller("x", kind, calls), action, tool)  # type: ignore[arg-type]
     if decision.allowed:
         assert kind == "plugin"
@@ -106,6 +108,14 @@ def test_an_agent_without_rights_and_a_tool_that_is_a_mere_name_are_denied() -> 
     assert not decide(agent(allow=("*",)), "call", TOOL).allowed
 
 
+def test_a_denial_above_the_ceiling_names_both() -> None:
+    decision = decide(agent(allow=("*",), ceiling="read"), "call", Tool(side_effects="destructive"))
+    assert (
+        decision.reason
+        == f"the side effects of {TOOL} are destructive, and the ceiling of 'reporter' is read"
+    )
+
+
 @pytest.mark.promise("IDN-3")
 def test_a_plugin_has_no_right_that_the_agent_behind_it_lacks() -> None:
     def plugin(behalf: Caller) -> Caller:
@@ -130,6 +140,29 @@ def test_a_call_is_its_principals_and_the_operators(action: Action) -> None:
     assert not decide(Caller("operator", "agent", rights=Rights()), action, operator).allowed
     assert not decide(nested, action, mine).allowed
     assert decide(operator, action, mine).allowed
+
+
+@pytest.mark.promise("REC-10")
+def test_of_admin_service_an_agent_may_use_what_tells_it_of_its_own_calls_and_nothing_else() -> None:
+    methods = {each.name for each in admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods}
+    everything = agent(allow=("*",), ceiling="destructive", self_confirm=True)
+    plugin = Caller("text", "plugin", calls=("*",), on_behalf_of=Caller("operator", "operator"))
+    allowed = {each for each in methods if decide(everything, "administer", each).allowed}
+    assert allowed == {"ListCalls", "GetCall", "GetCallStats"}
+    assert not any(decide(plugin, "administer", each).allowed for each in methods)
+
+
+@pytest.mark.promise("REC-8")
+def test_whose_calls_a_caller_reads_is_what_the_policy_says_of_each_owner() -> None:
+    operator, mine = Caller("operator", "operator"), agent("a")
+    assert whose_calls(operator) is None
+    assert whose_calls(mine) == mine.owner == Owner("agent", "a") == Owner.parse(str(mine.owner))
+    plugin = Caller("a", "plugin", calls=("*",), on_behalf_of=mine)
+    assert whose_calls(plugin) not in (None, mine.owner)
+    for owner in (Owner("agent", "a"), Owner("agent", "b"), Owner("operator", "a"), Owner("plugin", "a")):
+        assert decide(operator, "read", owner).allowed
+        assert decide(mine, "read", owner).allowed is (owner == whose_calls(mine))
+        assert not decide(plugin, "read", owner).allowed
 
 
 @given(

@@ -13,7 +13,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from hermesd.__main__ import cli
-from hermesd.api.v1 import admin_pb2, tool_pb2
+from hermesd.api.v1 import admin_pb2, agent_pb2, call_pb2, confirmation_pb2, tool_pb2
 from tests.unit.ctl_double import Double, run, serving
 
 
@@ -58,6 +58,31 @@ def test_names_come_from_the_daemon(daemon: Double) -> None:
     flags = ("ctl", "--address", daemon.address)
     assert completions(*flags, "tools", "call", "or") == ["orders.query_status"]
     assert completions(*flags, "plugins", "trust", "") == ["orders"]
+
+
+@pytest.mark.promise("CLI-10")
+def test_agents_calls_and_confirmations_complete_too(daemon: Double) -> None:
+    daemon.answers["ListAgents"] = agent_pb2.ListAgentsResponse(agents=[agent_pb2.Agent(name="reporter")])
+    daemon.answers["ListConfirmations"] = confirmation_pb2.ListConfirmationsResponse(
+        confirmations=[confirmation_pb2.Confirmation(id="3f9a1c2b")]
+    )
+    daemon.answers["ListCalls"] = call_pb2.ListCallsResponse(
+        calls=[
+            call_pb2.CallRecord(request_id="r-2", state="running"),
+            call_pb2.CallRecord(request_id="r-1", state="ended"),
+        ]
+    )
+    flags = ("ctl", "--address", daemon.address)
+    for verb in ("rotate", "revoke"):
+        assert completions(*flags, "agents", verb, "") == ["reporter"]
+    for verb in ("show", "watch", "output", "replay"):
+        assert completions(*flags, "calls", verb, "") == ["r-2", "r-1"]
+    assert completions(*flags, "calls", "cancel", "") == ["r-2"]
+    assert completions(*flags, "confirmations", "approve", "") == ["3f9a1c2b"]
+    assert completions(*flags, "calls", "list", "--agent", "") == ["reporter"]
+    assert completions(*flags, "calls", "list", "--code", "T") == ["TIMEOUT", "TOOL_ERROR"]
+    assert completions(*flags, "confirmations", "list", "--state", "") == ["pending", "approved", "denied"]
+    assert "rejected" in completions(*flags, "plugins", "list", "--state", "")
 
 
 @pytest.mark.promise("CLI-10")

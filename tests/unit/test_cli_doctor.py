@@ -122,6 +122,12 @@ def test_the_probes_answer_on_this_machine(tmp_path: Path) -> None:
     assert machine.listening_process("127.0.0.1", 1) == ""
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no socket here speaks both")
+def test_an_ipv4_address_that_a_socket_of_ipv6_holds_is_not_free() -> None:
+    with socket.create_server(("::ffff:127.0.0.1", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        assert str(os.getpid()) in machine.listening_process("127.0.0.1", server.getsockname()[1])
+
+
 @pytest.mark.promise("CLI-12")
 def test_an_environment_that_names_no_socket_fails_as_serve_would(home: Path) -> None:
     setting = doctor.read_setting(None, home / "data", {}, is_root=False)

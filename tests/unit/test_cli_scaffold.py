@@ -138,6 +138,14 @@ def test_every_commented_line_of_the_starter_configuration_is_valid(tmp_path: Pa
     assert configuration.server.http == "127.0.0.1:7480"
     assert configuration.plugins.trusted["hello"].follow
     assert configuration.telemetry.log_dir == tmp_path / "logs"
+    assert configuration.defaults == load_configuration(None, environ={}, overrides={}).defaults
+    for section, keys in {
+        "agents": ("tools", "ceiling", "roles", "self_confirm", "rate", "expires"),
+        "defaults": ("retry", "circuit_breaker", "result", "confirmation_ttl_s", "idempotency_window_s"),
+        "telemetry": ("records", "call_log"),
+    }.items():
+        shown = text.partition(f"\n{section}:")[2]
+        assert all(f" {key}: " in shown for key in keys), section
 
 
 def test_init_twice_changes_nothing(tmp_path: Path) -> None:

@@ -317,6 +317,15 @@ def test_a_large_file_is_refused_without_being_read_whole(tmp_path: Path) -> Non
         load_configuration(path, environ={})
 
 
+@pytest.mark.parametrize(
+    ("isolation", "where"), [("inprocess", "in the daemon"), ("process", "as the daemon's user")]
+)
+def test_trust_of_whatever_comes_says_where_it_runs(tmp_path: Path, isolation: str, where: str) -> None:
+    text = f"plugins: {{trusted: {{a: {{follow: true, isolation: {isolation}}}}}}}"
+    (warning,) = load(tmp_path, text).warnings
+    assert f"runs code {where}:" in warning.reason
+
+
 @pytest.mark.promise("CFG-4")
 def test_keys_of_later_builds_are_accepted_and_named_in_a_warning(tmp_path: Path) -> None:
     configuration = load(

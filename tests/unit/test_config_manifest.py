@@ -135,6 +135,7 @@ def test_nothing_is_interpolated_in_a_manifest() -> None:
     ],
 )  # fmt: skip
 def test_a_fault_of_a_manifest_stands_at_its_place(text: str, line: int, column: int, reason: str) -> None:
+    """basic-memory#1339: two places that knew different versions of one manifest."""
     (rejection,) = refusals(text)
     assert reason in rejection.reason
     assert (rejection.line, rejection.column) == (line, column)

@@ -92,6 +92,7 @@ def test_whoami_shows_the_token_and_what_it_gives(double: Double, tmp_path: Path
     (tmp_path / "token").write_text("geheim\n")
     out = double.run("--token-file", str(tmp_path / "token"), "agents", "whoami").out
     assert "reporter" in out
+    assert "allow    -\n" in out
     assert double.metadata[-1]["authorization"] == "Bearer geheim"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hermesd.api.v1 import call_pb2, tool_pb2
+from hermesd.api.v1 import call_pb2, output_pb2, tool_pb2
 from hermesd.rpc.call_service import record_message
 from tests.rpc_doubles import SINCE, call_record
 from tests.unit.ctl_double import Double, Refusal, serving
@@ -49,6 +49,32 @@ def test_every_filter_reaches_the_daemon(double: Double) -> None:
     assert (asked.plugin, asked.parent_request_id, asked.trace_id, asked.failed) == ("p", "r", "t", True)
     assert abs(asked.since.ToDatetime(UTC) - (datetime.now(UTC) - timedelta(hours=2))) < timedelta(minutes=5)
     assert asked.until.ToDatetime(UTC) == datetime(2030, 1, 31, 11, tzinfo=UTC)
+
+
+def test_a_code_that_does_not_exist_is_a_usage_error(double: Double) -> None:
+    ran = double.run("calls", "list", "--code", "LATE")
+    assert (ran.status, double.requests) == (2, [])
+    assert "TIMEOUT" in ran.err
+
+
+def test_arguments_that_a_record_never_had_are_not_said_to_be_redacted(double: Double) -> None:
+    lost = record_message(call_record("r-1"))
+    lost.arguments, lost.arguments_bytes, lost.arguments_whole = "", 0, False
+    lost.message, lost.reason = "it failed", "connection"
+    double.answers["GetCall"] = call_pb2.GetCallResponse(call=lost)
+    out = double.run("calls", "show", "r-1").out
+    assert "arguments    not kept\n" in out
+    assert "reason       connection\n" in out
+
+
+def test_a_whole_result_of_many_pages_is_one_document_under_json(double: Double) -> None:
+    pages = {
+        0: output_pb2.ReadCallOutputResponse(data='{"订":', next_offset=7, total=9),
+        7: output_pb2.ReadCallOutputResponse(data="1}", next_offset=9, total=9),
+    }
+    double.answers["ReadCallOutput"] = lambda request: pages[request.offset]
+    document = double.run("--json", "calls", "output", "r-1").json
+    assert (document["data"], int(document["next_offset"]), int(document["total"])) == ('{"订":1}', 9, 9)
 
 
 @pytest.mark.parametrize("time", ["", "soon", "2030-13-01", "5y", "999999999w", "-1h"])

@@ -54,7 +54,7 @@ def test_the_list_shows_those_in_trouble_first_with_the_place(daemon: Double) ->
     )
     answer.plugins[1].rejections.add(file="b/b.py", line=3, column=1, reason="invalid syntax")
     daemon.answers["ListPlugins"] = answer
-    lines = daemon.run("plugins", "list", "--state", "").out.splitlines()
+    lines = daemon.run("plugins", "list", "--state", "rejected").out.splitlines()
     assert [each.split()[0] for each in lines] == ["PLUGIN", "b", "a", "b/b.py:3:1:"]
 
 

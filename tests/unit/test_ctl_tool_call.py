@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermesd.api.v1 import tool_pb2
+from hermesd.api.v1 import output_pb2, tool_pb2
 from tests.unit.ctl_double import Double, serving
 
 
@@ -109,6 +109,59 @@ def test_every_fault_of_the_arguments_is_shown_with_its_path_and_the_remedy(daem
     assert "  /数量: is no integer (got " in ran.err
     assert "\x1b" not in ran.err
     assert "  remedy: see ctl tools show orders.query_status\n" in ran.err
+
+
+def test_a_person_is_told_to_ask_and_reads_nothing_twice(daemon: Double) -> None:
+    faults = [
+        {"path": "/id", "problem": "is required", "ask_user": True, "hint": "on the invoice"},
+        {"path": "/n", "problem": '"x" is not of type "integer"', "got": "x"},
+    ]
+    daemon.answers["CallTool"] = answer("INVALID_ARGUMENT", message="2 faults", detail={"faults": faults})
+    err = daemon.run("tools", "call", "a.b").err
+    assert "  /id: is required\n      do not make it up: ask the user\n      on the invoice\n" in err
+    assert '  /n: "x" is not of type "integer"\n' in err
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ({"replayed": True, "replayed_from": "r-0"}, "nothing ran: this is the answer of the call r-0"),
+        (
+            {"degraded": True, "fallback": "last_good", "reason": "connection"},
+            "not the tool's own answer, its fallback (last_good): connection",
+        ),
+    ],
+)
+def test_an_answer_that_is_not_the_tools_own_says_so_on_stderr(
+    daemon: Double, detail: dict[str, Any], said: str
+) -> None:
+    daemon.answers["CallTool"] = answer(data="-1", detail=detail)
+    ran = daemon.run("tools", "call", "a.b")
+    assert (ran.status, ran.out) == (0, "-1\n")
+    assert said in ran.err
+
+
+def test_a_result_of_which_the_rest_is_lost_says_why(daemon: Double) -> None:
+    detail = {"output": {"lost": "the disk is full"}}
+    daemon.answers["CallTool"] = answer(data='"…"', detail=detail, truncated=True)
+    assert "the rest is lost: the disk is full" in daemon.run("tools", "call", "a.b").err
+
+
+def test_attempts_and_the_way_to_confirm_are_shown(daemon: Double) -> None:
+    daemon.answers["CallTool"] = answer("TOOL_ERROR", attempts=3)
+    assert "  attempts: 3\n" in daemon.run("tools", "call", "a.b").err
+    daemon.answers["CallTool"] = answer("CONFIRMATION_REQUIRED", detail={"confirmation_token": "t.1"})
+    assert "--confirm" in daemon.run("tools", "call", "a.b").err
+
+
+def test_a_stream_under_json_holds_the_whole_of_what_was_cut_when_asked_to(daemon: Double) -> None:
+    cut = tool_pb2.Result(status="ok", code="OK", data_json="[1]", truncated=True, request_id="r-1")
+    daemon.answers["StreamCallTool"] = [tool_pb2.StreamCallToolResponse(seq=1, result=cut)]
+    daemon.answers["ReadCallOutput"] = output_pb2.ReadCallOutputResponse(
+        data="[1, 2]", next_offset=6, total=6
+    )
+    line = daemon.run("--json", "tools", "call", "a.b", "--stream", "--full").json
+    assert (line["result"]["data_json"], line["result"]["truncated"]) == ("[1, 2]", False)
 
 
 def test_an_unknown_tool_names_the_nearest(daemon: Double) -> None:

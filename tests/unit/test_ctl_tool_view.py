@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hermesd.api.v1 import admin_pb2, circuit_pb2, tool_pb2
+from hermesd.ctl.tool_view import _type_of
 from hermesd.terminal.table import width_of
 from tests.unit.ctl_double import Double, serving
 
@@ -103,3 +104,17 @@ def test_enable_and_disable_say_what_is_so_now(daemon: Double) -> None:
     assert daemon.last == admin_pb2.SetToolRequest(name="orders.query_status", enabled=False)
     daemon.run("tools", "enable", "orders.query_status", "--json")
     assert daemon.last.enabled
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "integer"}, "integer"),
+        ({"type": ["string", "null"]}, "string or null"),
+        ({"type": "string", "enum": ["en", "zh"]}, '["en", "zh"]'),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer or null"),
+        ({}, "any"),
+    ],
+)
+def test_a_parameters_type_reads_as_words(schema: dict[str, object], shown: str) -> None:
+    assert _type_of(schema) == shown

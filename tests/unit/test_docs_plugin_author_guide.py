@@ -13,6 +13,7 @@ from hermesd.plugin import ToolContext
 from hermesd.plugin.bind import bind_tools, offered_tools
 from hermesd.plugin.fault import PLUGIN_CODES
 from hermesd.plugin.testing import Recorder, call, lifespan
+from hermesd.plugin.tool import OPTIONS
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "plugin-author-guide.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
@@ -71,6 +72,12 @@ def test_everything_on_the_context_is_in_the_guide() -> None:
 
 def test_every_code_that_a_plugin_may_answer_is_in_the_guide() -> None:
     assert [code for code in PLUGIN_CODES if f"`{code}`" not in GUIDE and code != "TOOL_ERROR"] == []
+
+
+def test_every_option_of_a_tool_is_in_the_table_of_the_guide() -> None:
+    table = GUIDE.partition("All that `@tool` takes:")[2].partition("\n## ")[0]
+    first_cells = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", first_cells)) == OPTIONS
 
 
 def test_every_hook_of_a_plugins_life_is_in_the_guide() -> None:

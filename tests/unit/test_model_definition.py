@@ -91,6 +91,7 @@ def test_a_bare_name_is_enough() -> None:
 )
 @pytest.mark.promise("DEF-1")
 def test_a_fault_names_its_field(raw: dict[str, object], expected: str) -> None:
+    """hermes-agent#56271: authority by the name that a module gave itself."""
     assert expected in faults_of(**raw)
 
 

@@ -255,6 +255,7 @@ def test_tools_come_in_the_order_of_their_definition_once_each() -> None:
 
 
 def test_tools_of_another_package_that_a_module_imports_are_not_its_own() -> None:
+    """hermes-agent#56271: authority by the name of a module."""
     other = module_of("from hermesd.plugin import tool\n@tool\ndef t(): ...\n", "other_lib")
     module = module_of("", "plugin_under_test")
     module.t = other.t  # type: ignore[attr-defined]

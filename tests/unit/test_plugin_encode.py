@@ -141,6 +141,8 @@ def test_deep_results_are_refused_and_do_not_crash() -> None:
 
 
 def test_a_forgotten_await_says_what_to_write_and_warns_of_nothing() -> None:
+    """hermes-agent#93923: a coroutine taken for a result."""
+
     async def later() -> int:
         return 1
 

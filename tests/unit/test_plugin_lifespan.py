@@ -155,6 +155,7 @@ async def test_shared_must_be_named_things_and_is_closed_when_it_is_not(tmp_path
 
 
 def test_an_async_thing_from_a_sync_hook_is_refused_without_a_loop(tmp_path: Path) -> None:
+    """hermes-agent#93923: coroutines of hooks that nobody awaited."""
     source = "async def later(): ...\ndef hermesd_startup(): return later()"
     with loaded(tmp_path, source) as module, pytest.raises(LoadFault, match="something to await"):
         lifespan(module).open()

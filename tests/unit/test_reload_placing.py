@@ -89,6 +89,7 @@ def test_whoever_follows_serves_what_the_folder_holds_and_falls_back_on_what_ser
 
 
 def test_a_rollback_holds_a_plugin_at_an_earlier_content(site: Site) -> None:
+    """hermes-agent#20350, hermes-otel#134: no way back to what worked."""
     site.plugin("orders", "1")
     old = site.digest("orders")
     site.grants.trust("orders", old, by="operator")
@@ -215,6 +216,7 @@ def test_a_plugin_gets_the_secrets_it_asks_for_and_no_other(site: Site) -> None:
 
 
 def test_what_was_granted_bounds_what_is_asked(site: Site) -> None:
+    """hermes-agent#64228, #35917: rights that nobody declared or agreed to."""
     site.plugin("orders", manifest=ASKS)
     grant = {"secrets": ["TOKEN", "HIDDEN"], "calls": ["text.*"]}
     secrets = {"TOKEN": "t", "OTHER": "o", "HIDDEN": "h"}
@@ -264,6 +266,7 @@ def test_every_limit_that_an_instance_is_made_with_makes_another_one(site: Site)
 
 
 def test_a_plugin_directory_that_was_named_and_is_not_there_is_told_with_its_line(site: Site) -> None:
+    """hermes-agent#33924: a slip in the configuration that was an empty set."""
     assert site.read().notices == ()
     site.configure(dirs=[str(site.plugins), str(site.plugins / "nowhere")])
     (told,) = site.read().notices

@@ -392,7 +392,10 @@ async def test_a_drain_is_bounded_and_its_caller_is_told(w: World) -> None:
 
 
 async def test_a_swap_of_another_plugin_cuts_no_call(w: World) -> None:
-    """nats-server#719."""
+    """nats-server#719.
+
+    hermes-agent#27984: the reload of one that dropped the tools of others.
+    """
     w.set(drain_s=0.01)
     w.put("a", "1")
     w.put("b", "1")

@@ -196,6 +196,7 @@ async def test_a_plugin_that_does_not_start_leaves_nothing(tmp_path: Path, code:
 
 
 async def test_a_startup_that_does_not_end_is_given_up(tmp_path: Path) -> None:
+    """hermes-agent#76821, #10048: hooks without a deadline that held up everything."""
     code = """
     async def hermesd_startup():
         await asyncio.Event().wait()

@@ -192,6 +192,7 @@ async def test_cancelling_reaches_the_tool(tmp_path: Path, gates: Gates, tool: s
 async def test_threads_that_outlive_their_call_are_counted_and_make_the_plugin_unavailable_until_they_end(
     tmp_path: Path, gates: Gates
 ) -> None:
+    """hermes-agent#64229: work in the background that had no owner."""
     async with bench(tmp_path / "p", STUCK, max_stray_threads=2) as b:
         calls = [b.call("stuck") for _ in range(2)]
         await acquire(gates, 2)

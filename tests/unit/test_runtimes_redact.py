@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -114,3 +115,25 @@ def test_the_longer_secret_goes_first() -> None:
 
 def test_a_value_too_short_to_be_a_secret_masks_nothing() -> None:
     assert Redactor(["a", ""]).text("banana") == "banana"
+
+
+@pytest.mark.parametrize(
+    "show", [repr, ascii, lambda text: repr(text.encode()), lambda text: repr(KeyError(text))]
+)
+def test_what_errors_show_of_a_secret_is_masked(show: Callable[[str], str]) -> None:
+    secret = 'a\'key\\of "many"\nkinds\té\x01'
+    told = Redactor([secret]).text(f"failed: {show(secret)}")
+    assert MASK in told
+    assert "many" not in told
+
+
+def test_a_line_of_a_secret_key_is_masked_where_one_line_is_told() -> None:
+    secret = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0B\n-----END KEY-----\n"
+    for line in ("-----BEGIN KEY-----", "MIIEvQIBADANBgkq", "hkiG9w0B"):
+        assert Redactor([secret]).text(f"cannot read {line}") == f"cannot read {MASK}"
+
+
+def test_a_secret_in_json_in_json_is_masked() -> None:
+    secret = 'a "word"\n'
+    told = json.dumps({"body": json.dumps({"token": json.dumps(secret)})})
+    assert "word" not in Redactor([secret]).json_text(told)

@@ -153,6 +153,7 @@ def test_a_task_that_raises_does_not_end_the_loop(
 
 
 def test_closing_a_loop_cancels_its_tasks_and_lets_them_clean_up() -> None:
+    """hermes-agent#64229: tasks that went on after their plugin."""
     thread = LoopThread("test-loop")
     begun, cleaned = threading.Event(), threading.Event()
 

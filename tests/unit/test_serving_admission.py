@@ -103,7 +103,7 @@ async def test_whatever_is_full_is_named(policy: CallPolicy, scope: str) -> None
     result = await served.call("orders.query_status", caller=NOISY)
     assert (result.code, result.effect, result.retryable) == (Code.OVERLOADED, "none", True)
     assert (result.detail["reason"], result.detail["retry_after_ms"]) == (f"places of the {scope}", 1)
-    assert "runs 1 calls" in result.message
+    assert "runs 1 call and" in result.message
     crowd = served.dispatcher.crowded()
     assert [(each.scope, each.running, each.places) for each in crowd] == [(scope, 1, 1)]
     await callers.end()

@@ -459,3 +459,24 @@ async def test_a_streamed_call_is_confirmed_as_any_other(desk: Desk) -> None:
     token = await desk.ask(caller=OPERATOR)
     request = desk.served.request(TOOL, '{"id": 7}', confirmation_token=token)
     assert (await desk.served.dispatcher.call(request, lambda *_: None)).code is Code.OK
+
+
+@pytest.mark.promise("CONF-5")
+async def test_what_a_cut_call_gives_back_is_not_the_next_agents_of_that_name(desk: Desk) -> None:
+    """The call waits for a place when its agent is revoked, and has not begun."""
+    token = await desk.ask()
+    desk.approve(token)
+    hold = asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        await hold.wait()
+
+    desk.served.dispatcher._queue_and_run = wait  # type: ignore[assignment,method-assign]
+    waiting = asyncio.create_task(desk.call(token=token, request_id="waits"))
+    await settle()
+    desk.served.dispatcher.cancel("waits", AGENT)
+    desk.confirmations.forget("reporter")
+    assert (await waiting).code is Code.CANCELLED
+    del desk.served.dispatcher._queue_and_run
+    assert (await desk.call(token=token)).code is Code.CONFIRMATION_REQUIRED
+    assert desk.ran == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from hermesd.errors import (
     InvalidRequestError,
     NotFoundError,
     StoreError,
+    UnauthenticatedError,
 )
 from hermesd.model.call import Caller, Code, Outcome, Result, Rights
 from hermesd.runtimes.runtime import Invocation
@@ -336,3 +339,67 @@ def result_of(request_id: str) -> Result:
     return Result(
         Code.OK, "", "null", request_id, "", "a.b", "1.0.0", 1, 1, 0.0, 0.0, retryable=False, effect="none"
     )
+
+
+async def test_nobody_takes_the_places_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "MAX_OWN", 2)
+    async with asyncio.TaskGroup() as tasks:
+        served = Detaching(tmp_path, tasks)
+        await served.outputs.open()
+        for number in range(2):
+            await served.start(f"r{number}", caller=AGENT)
+        with pytest.raises(ExhaustedError, match="of yours"):
+            await served.start("r2", caller=AGENT)
+        assert (await served.start("r2", caller=OPERATOR)).detail == {"detached": True}
+        served.release.set()
+    async with asyncio.TaskGroup() as tasks:
+        served.detached._tasks = tasks
+        assert (await served.start("r3", caller=AGENT)).detail == {"detached": True}
+
+
+async def test_a_call_that_has_ended_holds_its_arguments_no_longer(tmp_path: Path):
+    async with asyncio.TaskGroup() as tasks:
+        served = Detaching(tmp_path, tasks)
+        await served.outputs.open()
+        served.release.set()
+        await served.start(arguments=json.dumps({"x": "x" * 100_000}))
+        await served.events()
+    (kept,) = served.detached._ended.values()
+    assert kept.request.arguments_json == ""
+
+
+async def test_one_whose_caller_leaves_before_it_begins_leaves_nothing(tmp_path: Path):
+    """Its note would stay for ever, and be told as a call that a crash cut."""
+    async with asyncio.TaskGroup() as tasks:
+        served = Detaching(tmp_path, tasks)
+        await served.outputs.open()
+        write, written = served.store.write, threading.Event()
+
+        def slow(*args: Any, **more: Any) -> Any:
+            time.sleep(0.05)
+            try:
+                return write(*args, **more)
+            finally:
+                written.set()
+
+        served.store.write = slow  # type: ignore[method-assign]
+        starting = asyncio.create_task(served.start())
+        await asyncio.sleep(0.01)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await asyncio.to_thread(written.wait)
+        await asyncio.sleep(0.02)
+        assert (served.store.size, list((tmp_path / "output").iterdir())) == (0, [])
+        assert len(served.detached) == 0
+
+
+async def test_one_whose_agent_is_revoked_before_it_begins_does_not_begin(tmp_path: Path):
+    """It is not among the calls in flight yet, which the revocation ends."""
+    async with asyncio.TaskGroup() as tasks:
+        served = Detaching(tmp_path, tasks)
+        await served.outputs.open()
+        served.detached._is_current = lambda caller: caller is not AGENT
+        with pytest.raises(UnauthenticatedError):
+            await served.start(caller=AGENT)
+        assert (served.store.size, len(served.detached), len(served.flights)) == (0, 0, 0)

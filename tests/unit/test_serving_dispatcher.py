@@ -134,6 +134,7 @@ async def test_what_a_caller_may_not_see_is_unknown_and_never_among_the_nearest(
 
 
 async def test_an_unavailable_tool_says_why_and_what_to_do() -> None:
+    """hermes-agent#5304, #21658: tools that were lost without a word."""
     served = Served()
     runtime = served.offer(raw_tool("orders.query_status"))
     runtime.refusal = ("its database is away", "start the database")
@@ -181,6 +182,7 @@ async def test_a_deadline_is_always_timeout() -> None:
     served.offer(raw_tool("orders.query_status", timeout_ms=10), handler=never)
     result = await served.call("orders.query_status")
     assert (result.code, result.effect, result.attempts) == (Code.TIMEOUT, "unknown", 1)
+    assert result.message == "orders.query_status did not answer within 10 ms"
     assert len(served.flights) == 0
     assert served.instances["orders"].leases == 0
 
@@ -336,6 +338,29 @@ def test_what_never_entered_its_runtime_has_no_effect(code: Code, side_effects: 
 @pytest.mark.promise("CORE-22")
 def test_every_code_but_ok_has_a_remedy() -> None:
     assert set(REMEDIES) == set(Code) - {Code.OK}
+
+
+@pytest.mark.parametrize("code", [Code.INVALID_ARGUMENT, Code.RATE_LIMITED, Code.DEPENDENCY_FAILED])
+@pytest.mark.promise("CORE-22")
+async def test_a_remedy_never_speaks_of_a_key_that_is_not_there(code: Code) -> None:
+    served = Served()
+
+    async def handler(_: Invocation) -> Outcome:
+        return Outcome(code, message="said by the tool itself")
+
+    served.offer(raw_tool("orders.query_status"), handler=handler)
+    assert "detail." not in str((await served.call("orders.query_status")).detail["remedy"])
+
+
+@pytest.mark.promise("CORE-22")
+async def test_a_tool_that_could_not_reach_its_service_is_not_said_to_have_refused() -> None:
+    served = Served()
+
+    async def handler(_: Invocation) -> Outcome:
+        return Outcome(Code.TOOL_ERROR, message="reset", detail={"reason": "connection"})
+
+    served.offer(raw_tool("orders.query_status"), handler=handler)
+    assert "could not reach" in str((await served.call("orders.query_status")).detail["remedy"])
 
 
 async def test_a_result_that_is_too_large_is_invalid_and_its_effect_is_done() -> None:

@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
-from hermesd.errors import AlreadyExistsError
-from hermesd.model.call import Caller, Code, Rights
-from hermesd.serving.flight import Cut, Flight, Flights
+from hermesd.errors import AlreadyExistsError, ExhaustedError
+from hermesd.model.call import Caller, CallRequest, Code, Rights
+from hermesd.serving import flight as module
+from hermesd.serving.catalogue import Catalogue
+from hermesd.serving.course import Course
+from hermesd.serving.flight import LARGE_CHARS, Cut, Flight, Flights
 from tests.core_doubles import OPERATOR, settle
 
 
@@ -77,3 +80,33 @@ async def test_ids_are_each_callers_own() -> None:
         with flights.enter(flight("one")):
             assert flights.find("one", OPERATOR) not in (first, second)
     assert len(flights) == 0
+
+
+def large(request_id: str, caller: Caller, characters: int) -> Flight:
+    made = flight(request_id)
+    made.caller = caller
+    request = CallRequest("a.b_c", "x" * characters, request_id, caller)
+    made.course = Course(request, None, 0.0, Catalogue(1, {}, {}, {}))
+    return made
+
+
+@pytest.mark.promise("HOS-11")
+async def test_large_arguments_hold_so_much_memory_together_and_leave_room_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_CHARS", 5 * LARGE_CHARS)
+    monkeypatch.setattr(module, "MAX_OWN_CHARS", 3 * LARGE_CHARS)
+    flights, agent, size = Flights(), Caller("reporter", "agent"), LARGE_CHARS + 1
+    with flights.enter(large("1", agent, size)), flights.enter(large("2", agent, size)):
+        with pytest.raises(ExhaustedError), flights.enter(large("3", agent, size)):
+            pass
+        with flights.enter(large("4", agent, LARGE_CHARS)):  # a small one always
+            pass
+        with flights.enter(large("1", OPERATOR, size)), flights.enter(large("2", OPERATOR, size)):
+            with pytest.raises(ExhaustedError), flights.enter(large("1", Caller("w", "agent"), size)):
+                pass
+            assert len(flights) == 4
+    for number in range(10):
+        with flights.enter(large(f"{number}", agent, 2 * size)):
+            pass
+    assert (len(flights), flights._held) == (0, {})

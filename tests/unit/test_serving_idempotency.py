@@ -271,6 +271,7 @@ async def test_what_cannot_be_written_down_is_not_begun(bench: Bench, tool: str)
 
 
 async def test_a_store_that_hangs_costs_a_call_its_own_time_only(bench: Bench) -> None:
+    """hermes-agent#41289, #60794, #40695: the loop stood still for the disk."""
     runtime = bench.offer_all()
     bench.ledger.hangs = True
     result = await bench.call("orders.place_order", timeout_ms=20)
@@ -386,3 +387,33 @@ async def test_a_key_answers_within_its_window_and_is_new_after_it() -> None:
     bench.clock.at += 2  # type: ignore[attr-defined]
     assert "replayed" not in (await bench.keyed('{"other": 1}')).detail
     assert len(runtime.invocations) == 2
+
+
+@pytest.mark.promise("IDM-6")
+async def test_what_a_call_begins_on_stays_open_while_its_key_is_looked_up() -> None:
+    """A reload meanwhile would close it, and the key would keep a doubt about what never ran."""
+    looked = asyncio.Event()
+
+    class Slow(Ledger):
+        async def find(self, principal: str, tool: str, key: str, since: datetime) -> Recorded | None:
+            await looked.wait()
+            return None
+
+    served = Served(ledger=Slow())
+    old = served.offer(WRITE)
+    instance = served.instances["orders"]
+
+    async def retire() -> None:
+        await instance.idle()
+        await old.close()
+
+    calling = asyncio.create_task(served.call("orders.place_order", idempotency_key="k"))
+    await settle()
+    assert [each.instance for each in served.flights] == [instance], "the drain can cut it"
+    served.offer(WRITE)
+    retiring = asyncio.create_task(retire())
+    await settle()
+    looked.set()
+    assert (await calling).code is Code.OK
+    await retiring
+    assert (len(old.invocations), old.closed) == (1, 1)

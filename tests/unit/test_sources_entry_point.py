@@ -43,6 +43,7 @@ def test_true_enables_all(tmp_path: Path) -> None:
 
 
 def test_a_named_distribution_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    """hermes-agent#33924, #53667: one wrong name, and the list of tools was empty."""
     taken = EntryPointSource(("acme",), installed=list).scan()
     assert "'acme'" in taken.faults[0].reason
     assert "install acme" in taken.faults[0].remedy

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermesd.errors import StoreError
+from hermesd.model.call import Owner
 from hermesd.model.record import CallFilter
 from hermesd.store import calls as module
 from hermesd.store.calls import CallStore, cutoff
@@ -88,6 +89,8 @@ ROW = st.fixed_dictionaries(
         "tool": st.sampled_from(["a.x", "a.y", "b.x", "b.x.y"]),
         "agent": st.sampled_from(["ann", "bob"]),
         "agent_kind": st.sampled_from(["agent", "operator"]),
+        "caller": st.sampled_from(["", "text"]),
+        "source": st.sampled_from(["", "python"]),
         "code": st.sampled_from(["OK", "TIMEOUT"]),
         "session_id": st.sampled_from(["", "s"]),
         "at": st.integers(0, 5).map(lambda each: SINCE + timedelta(seconds=each)),
@@ -100,7 +103,8 @@ ASKED = st.builds(
     session_id=st.sampled_from(["", "s"]),
     since=st.none() | st.integers(0, 5).map(lambda each: SINCE + timedelta(seconds=each)),
     until=st.none() | st.integers(0, 5).map(lambda each: SINCE + timedelta(seconds=each)),
-    owner=st.none() | st.tuples(st.sampled_from(["agent", "operator"]), st.sampled_from(["ann", "bob"])),
+    owner=st.none()
+    | st.builds(Owner, st.sampled_from(["agent", "operator"]), st.sampled_from(["ann", "bob"])),
 )
 
 

@@ -27,7 +27,10 @@ def lock(path: Path) -> DataDirLock:
 
 
 def test_the_loser_names_the_holder_and_what_to_do(tmp_path: Path) -> None:
-    """grpc#16920: a second daemon that starts silently beside the first."""
+    """grpc#16920: a second daemon that starts silently beside the first.
+
+    hermes-agent#89293, #100896, #101064, #90950: several processes wrote one file.
+    """
     holder = lock(tmp_path)
     holder.acquire(["unix:/run/hermesd/hermesd.sock"])
     with pytest.raises(LockedError) as caught:

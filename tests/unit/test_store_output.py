@@ -159,3 +159,35 @@ def test_an_output_that_somebody_removed_is_told(tmp_path: Path, store: OutputSt
         store.read(kept, "data", 0, 1)
     store.remove(kept)
     assert store.size == 0
+
+
+@pytest.mark.promise("OUT-6")
+@pytest.mark.parametrize("size", [2, 20_000])
+def test_a_flood_of_outputs_drives_out_its_own_and_nobody_elses(store: OutputStore, size: int):
+    """Small ones cost memory, large ones the disk."""
+    store.max_files = 40
+    for owner in ("operator:operator", "agent:quiet"):
+        store.write("call", owner, "first", data="1")
+        store.write("output", owner, "second", data="1")
+    for number in range(200):
+        store.write("call", "agent:loud", f"r{number}", data="x" * size)
+        assert len(store._index) <= 40
+        assert store.size <= MIB
+    for owner in ("operator:operator", "agent:quiet"):
+        assert store.find("call", owner, "first")
+        assert store.find("output", owner, "second")
+    assert store.find("call", "agent:loud", "r199")
+    assert store.find("call", "agent:loud", "r0") is None
+
+
+def test_what_is_counted_is_what_is_there(tmp_path: Path, store: OutputStore, clock: SetClock):
+    store.max_files = 5
+    for number in range(30):
+        kept = store.write("call", f"agent:{number % 3}", f"r{number % 7}", data="x" * number)
+        if number % 4 == 0:
+            store.remove(kept)
+    on_disk = sum(each.stat().st_size for each in files(tmp_path))
+    assert (store.size, sum(held[0] for held in store._held.values())) == (on_disk, on_disk)
+    assert sum(held[1] for held in store._held.values()) == len(files(tmp_path))
+    again = reopened(tmp_path, clock)
+    assert (again.size, again._held) == (on_disk, store._held)

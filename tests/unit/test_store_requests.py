@@ -187,3 +187,20 @@ def test_half_a_character_in_a_result_survives() -> None:
 def test_a_result_of_a_newer_build_is_read_without_what_is_unknown() -> None:
     text = result_text(RESULT).replace('"code":', '"colour":"red","code":')
     assert result_from(text) == RESULT
+
+
+async def test_the_end_of_a_call_is_written_again_when_the_disk_refused_it(
+    first: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next life tells of calls that ended as of calls that were interrupted."""
+    await first.ledger.begin(replace(INTENT, idempotency_key=""))
+    first.ledger.end(INTENT, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(first.writer, "_transaction", lambda *_: OSError("No space left on device"))
+        first.ledger.flush()
+        with pytest.raises(StoreError):
+            await asyncio.wrap_future(first.writer.open())
+    await asyncio.sleep(0)
+    first.ledger.flush()
+    await asyncio.wrap_future(first.writer.open())  # written in the order in which it came
+    assert await first.writer.read("SELECT id FROM intents") == []

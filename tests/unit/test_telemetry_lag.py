@@ -44,7 +44,10 @@ async def test_lag_is_how_late_a_timer_fires_and_progress_is_when_it_did() -> No
 
 
 async def test_a_loop_that_is_blocked_makes_no_progress() -> None:
-    """httpd#728: the proof of progress stands still while the loop does."""
+    """httpd#728: the proof of progress stands still while the loop does.
+
+    hermes-agent#41289: a loop that was held up, and nobody saw it.
+    """
     loop = Loop()
     lag = LoopLag(loop, lambda _: None, sleep=loop.sleep)
     loop.time += 60

@@ -30,8 +30,8 @@ if _version_not_supported:
 
 
 class AdminServiceStub:
-    """The operator's side: state, configuration, reload, plugins. Every RPC here answers PERMISSION_DENIED to
-    whoever is not the operator.
+    """The operator's side: state, configuration, reload, plugins. The RPCs here answer PERMISSION_DENIED to whoever
+    is not the operator, except ListCalls, GetCall and GetCallStats, which tell an agent of its own calls.
     """
 
     def __init__(self, channel):
@@ -183,8 +183,8 @@ class AdminServiceStub:
 
 
 class AdminServiceServicer:
-    """The operator's side: state, configuration, reload, plugins. Every RPC here answers PERMISSION_DENIED to
-    whoever is not the operator.
+    """The operator's side: state, configuration, reload, plugins. The RPCs here answer PERMISSION_DENIED to whoever
+    is not the operator, except ListCalls, GetCall and GetCallStats, which tell an agent of its own calls.
     """
 
     def GetStatus(self, request, context):
@@ -360,21 +360,23 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCalls(self, request, context):
-        """One page of the calls: those in flight, then those that ended, the last one first.
+        """One page of the calls: those in flight, then those that ended, the last one first. An agent gets its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCall(self, request, context):
-        """One call by its request id; of several that had the same id, the last. NOT_FOUND when there is none.
+        """One call by its request id; of several that had the same id, the last. NOT_FOUND when there is none, or it is
+        not the caller's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCallStats(self, request, context):
-        """How calls went: durations, success by kind of failure, tools that are not used, tools that are mis-called.
+        """How calls went: durations, success by kind of failure, tools that are not used, tools that are mis-called. To
+        an agent: how its own went, of the tools that it sees.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -541,8 +543,8 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService:
-    """The operator's side: state, configuration, reload, plugins. Every RPC here answers PERMISSION_DENIED to
-    whoever is not the operator.
+    """The operator's side: state, configuration, reload, plugins. The RPCs here answer PERMISSION_DENIED to whoever
+    is not the operator, except ListCalls, GetCall and GetCallStats, which tell an agent of its own calls.
     """
 
     @staticmethod

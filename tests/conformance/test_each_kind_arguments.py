@@ -30,6 +30,7 @@ def test_slips_are_read_as_they_were_meant_and_told(stage: Stage, kind: Kind) ->
 
 @pytest.mark.promise("CNF-5")
 def test_every_fault_is_listed_with_its_path(stage: Stage, kind: Kind) -> None:
+    """hermes-agent#84689, #61550: a schema that was shown and not enforced."""
     result = stage.call(kind, "echo_arguments", count="many", flags=[1.5], more=1)
     assert (result.code, result.effect, result.attempts) == ("INVALID_ARGUMENT", "none", 0)
     faults = {each["path"]: each for each in result.detail["faults"]}

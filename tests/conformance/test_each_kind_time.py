@@ -12,6 +12,7 @@ from tests.conformance.kind import QUEUE_MS, Kind, Stage, elapsed
 
 @pytest.mark.promise("CNF-7")
 def test_a_tools_own_timeout_ends_its_call(stage: Stage, kind: Kind) -> None:
+    """hermes-agent#79568, #4057: a deadline on one path of several."""
     began = time.monotonic()
     result = stage.call(kind, "sleep_over", timeout_s=10)
     assert result.code == "TIMEOUT"
