@@ -96,9 +96,6 @@ class Outputs:
             raise StoreError(f"the disk did not take it within {KEEP_S:g} s") from None
         except StoreError as error:
             self._told(error.message)
-            if isinstance(error.__cause__, OSError):  # where it lies is the operator's to know
-                reason = f"the disk does not take it: {error.__cause__.strerror}"
-                raise StoreError(reason, remedy=error.remedy) from error
             raise
         self._told("")
         return kept.expires

@@ -95,7 +95,7 @@ def test_large_arguments_are_held_no_longer_than_their_calls_and_never_too_many(
     codes = agent.calls(*(request("loud.wait_long", waiting) for _ in range(8)))
     assert set(codes) <= {"OK", "RESOURCE_EXHAUSTED"}
     assert codes.count("OK") <= 4
-    assert process.memory_info().rss - before < 700 * MIB
+    assert process.memory_info().rss - before < 1000 * MIB
     assert agent.calls(request("loud.wait_long", large)) == ["OK"]
 
 

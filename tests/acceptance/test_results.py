@@ -358,11 +358,11 @@ def test_a_call_that_cannot_be_noted_is_not_begun(home: Home, serve: Callable[..
     daemon = serve()
     (home.data / "output").rename(home.data / "away")
     with daemon.client() as client:
-        with pytest.raises((ClientError, DaemonFaultError), match="does not take it"):
+        with pytest.raises((ClientError, DaemonFaultError), match="No such file"):
             client.call_tool("shop.work_long", {"seconds": 0}, detach=True)
         result = client.call_tool("shop.list_rows", {"count": 5000})
         assert (result.ok, result.truncated) == (True, True)
-        assert "does not take it" in result.detail["output"]["lost"]
+        assert "No such file" in result.detail["output"]["lost"]
         (home.data / "away").rename(home.data / "output")
         assert "expires_at" in client.call_tool("shop.list_rows", {"count": 5000}).detail["output"]
     assert [each.kind for each in daemon.events() if each.kind.startswith("outputs")] == [

@@ -24,8 +24,9 @@ MINUTES = float(os.environ.get("SOAK_MINUTES", "20"))
 CONNECTION = 200
 #: Rounds until everything was used: both databases are open, windows and retention have come round.
 WARM_UP = 40
-#: What the allocator and caches may still take after the warm-up.
-SLACK_BYTES = 16 * 1024 * 1024
+#: What the allocator and caches may still take after the warm-up. Most of it is what both databases hold
+#: until their logs have 16 MiB, and give back then: 20 MiB each.
+SLACK_BYTES = 56 * 1024 * 1024
 #: Short, so that what is kept is also swept while we watch.
 KEPT = {"idempotency_window_s": 15, "result": {"keep_s": 15, "keep_mb": 8}}
 
@@ -160,8 +161,8 @@ def expect(fine: object, result: object) -> None:
 
 
 def lost(plugin: str, result: object) -> bool:
-    """A worker that was just killed answers UNAVAILABLE; nothing else may fail."""
-    return plugin == "w" and getattr(result, "code", "") == "UNAVAILABLE"
+    """A worker that was just killed answers UNAVAILABLE, and is left alone for a while when that goes on."""
+    return plugin == "w" and getattr(result, "code", "") in ("UNAVAILABLE", "CIRCUIT_OPEN")
 
 
 @pytest.mark.soak
@@ -189,7 +190,7 @@ def test_memory_threads_and_descriptors_stay_flat_for_as_long_as_it_runs(
             print(f"{rounds} rounds: {Figures.of(daemon)} {dict(callers.done)}", flush=True)
         if rounds == WARM_UP:
             settled = Figures.of(daemon)
-        assert callers.lost == []
+        assert callers.lost == [], daemon.log_text().partition("Traceback")[2][:4000]
     callers.stop.set()
     for thread in callers.threads:
         thread.join(30)
