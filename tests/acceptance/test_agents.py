@@ -154,6 +154,8 @@ def test_rights_hold_on_lists_lookups_and_calls_and_denials_are_told(home: Home,
         {"who": "reporter", "action": "call", "object": "jobs.drop_all"},
         {"who": "reporter", "action": "administer", "object": "/hermesd.api.v1.AdminService/Reload"},
     ]
+    # The agent was told that there is no such tool; the operator reads why.
+    assert "none of the roles of 'jobs.say_secret'" in jobs.events("denied")[0].message
     path = home.path / "token"
     path.write_text(token + "\n")
     refused = jobs.ctl("--token-file", str(path), "agents", "list")
