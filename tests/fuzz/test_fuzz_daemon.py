@@ -136,7 +136,8 @@ def test_callers_in_a_storm_each_get_one_answer_and_the_sky_clears(stage: Stage)
     assert storm.codes["OK"] > CALLERS
     for kind in KINDS:
         again = partial(stage.call, kind, "act_read", outcome="ok")
-        eventually(lambda call=again: call().ok, 20, f"{kind} to serve again")
+        # An open circuit is tried after 30 s, and so, at the latest, is a worker that did not start.
+        eventually(lambda call=again: call().ok, 75, f"{kind} to serve again")
     eventually(lambda: stage.daemon.status().calls.inflight == 0, what="no call to be left")
     left: list[list[str]] = []
 
